@@ -1,7 +1,7 @@
 public import BrokerCore
 public import BrokerModel
 
-/// Questions and orders to the shards.
+/// Questions and commands to the shards.
 extension SimulatedBroker {
     /// Asks one shard, and settles.
     ///
@@ -35,11 +35,11 @@ extension SimulatedBroker {
         return shards[shard].replies
     }
 
-    /// Gives one shard an order, and settles.
+    /// Gives one shard a command, and settles.
     ///
     /// - Returns: what became of it, or nil if it was not taken.
-    public func order(_ action: ShardOrder.Action, of shard: Int = 0) -> ShardOrderOutcome.Result? {
-        guard shards[shard].core.order(ShardOrder(action)) else { return nil }
+    public func perform(_ action: ShardCommand.Action, of shard: Int = 0) -> ShardCommandOutcome.Result? {
+        guard shards[shard].core.perform(ShardCommand(action)) else { return nil }
         settle()
         return takeOutcomes(of: shard).last?.result
     }
@@ -50,8 +50,8 @@ extension SimulatedBroker {
         return shards[shard].requests
     }
 
-    /// What has become of a shard's orders that was not taken yet.
-    public func takeOutcomes(of shard: Int) -> [ShardOrderOutcome] {
+    /// What has become of a shard's commands that was not taken yet.
+    public func takeOutcomes(of shard: Int) -> [ShardCommandOutcome] {
         defer { shards[shard].outcomes = [] }
         return shards[shard].outcomes
     }

@@ -21,8 +21,8 @@ package final class SimulatedShard {
     let sink = SimulatedSink()
     /// What the core has answered, oldest first.
     var replies: [ShardReply] = []
-    /// What has become of orders, oldest first.
-    var outcomes: [ShardOrderOutcome] = []
+    /// What has become of commands, oldest first.
+    var outcomes: [ShardCommandOutcome] = []
     /// What clients have asked the broker for, oldest first.
     var requests: [ControlMessage] = []
     /// The owners of clients inside the broker, by connection.

@@ -56,7 +56,7 @@ final class AccessBucket {
     /// What was read so far, until all is read.
     private var state = AccessState()
     private var document: SharedDocument
-    /// Orders that are carried out once everything before was told.
+    /// Commands that are carried out once everything before was told.
     private var waiting: [(sequence: UInt64, token: UInt64)] = []
     private var trouble = "no server has answered yet"
 
@@ -105,7 +105,7 @@ final class AccessBucket {
         // They are stored, and told when it is read anew.
         let stored = waiting
         waiting = []
-        for order in stored { report(.banAnswer(token: order.token, nil)) }
+        for command in stored { report(.banAnswer(token: command.token, nil)) }
     }
 
     /// Follows the bucket from its beginning: of each key there is the last entry alone, so that this is all.
@@ -162,7 +162,7 @@ final class AccessBucket {
         read(record, isDeleted: headers?["KV-Operation"] != nil)
         let carriedOut = waiting.filter { $0.sequence <= sequence }
         waiting.removeAll { $0.sequence <= sequence }
-        for order in carriedOut { report(.banAnswer(token: order.token, nil)) }
+        for command in carriedOut { report(.banAnswer(token: command.token, nil)) }
     }
 
     private func read(_ message: StreamRecord, isDeleted: Bool) {
@@ -200,8 +200,8 @@ final class AccessBucket {
 
     // MARK: What is written
 
-    func received(_ order: AccessOrder, now: UInt64) {
-        switch order {
+    func received(_ command: AccessCommand, now: UInt64) {
+        switch command {
         case .security(let base, let pieces):
             guard isWhole else { return report(.verdict(.refused("the cluster cannot be reached: \(trouble)"))) }
             document.replace(base: base, with: pieces, now: now)

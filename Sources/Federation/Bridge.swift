@@ -85,7 +85,7 @@ public final class Bridge {
         report.state = .paused
     }
 
-    // MARK: Orders
+    // MARK: Commands
 
     /// Starts the bridge, as its settings say: by a connection, or by waiting for messages.
     public func start(now: UInt64) {

@@ -106,7 +106,7 @@ extension RunningBroker {
         documents.warn()
         if let credentials = prepared.credentials { cluster?.renew(credentials) }
         apply(reloaded, prepared, result.locations).forEach { findings.warn($0) }
-        bridges.sendOrders()
+        bridges.sendCommands()
         return (reloaded, findings)
     }
 

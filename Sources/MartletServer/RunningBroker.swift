@@ -195,7 +195,7 @@ final class RunningBroker {
 
     /// Does what is to be done once, and lets begin what is done from time to time, when the loops run.
     func begin() {
-        bridges.sendOrders()
+        bridges.sendCommands()
         if configuration.reread == nil { showLink() }
         control.repeatEvery(Self.tickMilliseconds) { [unowned self] in tick() }
         control.repeatEvery(Self.banCheckMilliseconds) { [bans] in bans.expire(at: Moment.now().wallMilliseconds) }

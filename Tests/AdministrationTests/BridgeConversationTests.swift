@@ -43,7 +43,7 @@ import Testing
         #expect(metrics.contains("martlet_bridge_queued_bytes{bridge=\"b/1\"} 500\n"))
     }
 
-    @Test func `orders are given with options as one writes them`() throws {
+    @Test func `commands are given with options as one writes them`() throws {
         let house = house()
         house.broker.bridgeOutcome = .done(warnings: ["the bridge has no topic."])
         let body =
@@ -51,18 +51,18 @@ import Testing
         let made = house.send(.post, "bridges", body)
         #expect(made.status == 201 && made.object?["name"]?.string == "n")
         #expect(made.object?["warnings"]?.array?.compactMap(\.string) == ["the bridge has no topic."])
-        guard case .add(let settings)? = house.broker.bridgeOrders.first?.order else { throw Missing() }
+        guard case .add(let settings)? = house.broker.bridgeCommands.first?.command else { throw Missing() }
         #expect(
             settings.map { "\($0.option) \($0.values?.joined(separator: "|") ?? "-")" } == [
                 "address a|b", "keepalive_interval 17", "cleansession true", "restart_timeout 5 9", "topic -",
             ])
         #expect(house.send(.patch, "bridges/n", #"{"topic":[],"bridge_max_packet_size":1e3}"#).status == 200)
-        guard case .change(let change)? = house.broker.bridgeOrders.last?.order else { throw Missing() }
+        guard case .change(let change)? = house.broker.bridgeCommands.last?.command else { throw Missing() }
         #expect(
             change.map { "\($0.option) \($0.values?.joined(separator: "|") ?? "-")" } == ["topic ", "bridge_max_packet_size 1000"])
         #expect(house.send(.post, "bridges/n/pause").status == 200 && house.send(.post, "bridges/n/resume").status == 200)
         #expect(house.send(.delete, "bridges/n").status == 204)
-        #expect(house.broker.bridgeOrders.map(\.name) == Array(repeating: "n", count: 5))
+        #expect(house.broker.bridgeCommands.map(\.name) == Array(repeating: "n", count: 5))
         #expect(
             house.get("audit?limit=5").column("operation") == [
                 "removeBridge", "resumeBridge", "pauseBridge", "changeBridge", "addBridge",
@@ -74,7 +74,7 @@ import Testing
 
     @Test func `what cannot be is refused with the reason`() {
         let house = house()
-        let outcomes: [(BridgeOrderOutcome, Int)] = [
+        let outcomes: [(BridgeCommandOutcome, Int)] = [
             (.notFound, 404), (.conflict("It stands in m.conf line 7."), 409), (.wrong(["topic: one.", "address: two."]), 400),
             (.notKept("The disk is full."), 503),
         ]
@@ -94,7 +94,7 @@ import Testing
     func `a body that says nothing of a bridge is refused`(body: String) {
         let house = house()
         #expect(house.send(.post, "bridges", body).status == 400)
-        #expect(house.broker.bridgeOrders.isEmpty)
+        #expect(house.broker.bridgeCommands.isEmpty)
         #expect(house.send(.patch, "bridges/b%2F1", "{}").status == 400)
     }
 
@@ -107,6 +107,6 @@ import Testing
         ] {
             #expect(house.send(method, path, #"{"topic":"x"}"#).status == 403)
         }
-        #expect(house.broker.bridgeOrders.isEmpty)
+        #expect(house.broker.bridgeCommands.isEmpty)
     }
 }

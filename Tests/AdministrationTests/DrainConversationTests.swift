@@ -32,7 +32,7 @@ import Testing
         let house = AdministrationHouse()
         let client = house.simulation.connected("client")
         #expect(house.send(.post, "drain", "{}").object?["per_second"]?.integer == 1000)
-        #expect(house.broker.drain?.order == DrainOrder(perSecond: 1000, stops: false))
+        #expect(house.broker.drain?.request == DrainRequest(perSecond: 1000, stops: false))
         #expect(client.disconnectReason == .serverShuttingDown)
     }
 

@@ -47,8 +47,8 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
         done(answersQuestions ? broker.ask(query, of: shard) : nil)
     }
 
-    func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void) {
-        guard broker.cores[shard].order(order) else { return done(nil) }
+    func perform(_ command: ShardCommand, to shard: Int, _ done: @escaping (ShardCommandOutcome?) -> Void) {
+        guard broker.cores[shard].perform(command) else { return done(nil) }
         broker.settle()
         done(broker.takeOutcomes(of: shard).last)
     }
@@ -94,14 +94,14 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
 
     private(set) var drain: DrainStatus?
 
-    func beginDrain(_ order: DrainOrder) {
-        drain = DrainStatus(order: order, since: 1_700_001_000_000, connectionsLeft: 1, isDone: false)
-        drain?.serverReferences = order.serverReference.map { [$0] } ?? []
+    func beginDrain(_ request: DrainRequest) {
+        drain = DrainStatus(request: request, since: 1_700_001_000_000, connectionsLeft: 1, isDone: false)
+        drain?.serverReferences = request.serverReference.map { [$0] } ?? []
         condition.isListening = false
-        let notice = DrainNotice(serverReference: order.serverReference.flatMap { EncodedString($0) })
+        let notice = DrainNotice(serverReference: request.serverReference.flatMap { EncodedString($0) })
         for core in broker.cores {
             core.drain(notice)
-            core.sendAway(order.perSecond)
+            core.sendAway(request.perSecond)
         }
         broker.settle()
     }
@@ -114,14 +114,14 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
 
     var bridges: [AdministeredBridge] = []
     var bridgesEndWithBroker = false
-    /// What bridges were ordered to do, and what becomes of the next order.
-    private(set) var bridgeOrders: [(name: String, order: BridgeOrder)] = []
-    var bridgeOutcome = BridgeOrderOutcome.done(warnings: [])
+    /// What bridges were ordered to do, and what becomes of the next command.
+    private(set) var bridgeCommands: [(name: String, command: BridgeCommand)] = []
+    var bridgeOutcome = BridgeCommandOutcome.done(warnings: [])
 
-    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome {
-        bridgeOrders.append((name, order))
+    func perform(_ command: BridgeCommand, bridge name: String) -> BridgeCommandOutcome {
+        bridgeCommands.append((name, command))
         guard case .done = bridgeOutcome else { return bridgeOutcome }
-        switch order {
+        switch command {
         case .add: bridges.append(AdministeredBridge(name: name))
         case .remove: bridges.removeAll { $0.name == name }
         case .change, .pause, .resume: break

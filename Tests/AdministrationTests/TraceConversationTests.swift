@@ -101,7 +101,7 @@ import Testing
         #expect(
             house.get("traces/\(id)").object?["lines"]?.integer == 4
                 && house.get("traces/\(id)").object?["state"]?.string == "ended")
-        #expect(house.simulation.order(.endTrace(0)) == .notFound)
+        #expect(house.simulation.perform(.endTrace(0)) == .notFound)
     }
 
     @Test func `a trace that is deleted is gone, for those who read it too`() throws {

@@ -214,8 +214,8 @@ final class SimulatedBridge {
         case .resume: bridge.resume(now: near.now)
         case .forget: client = nil
         case .publish(let topic, let payload):
-            _ = core.order(
-                ShardOrder(.publish(PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: payload))))
+            _ = core.perform(
+                ShardCommand(.publish(PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: payload))))
         case .log(_, let line): lines.append(line)
         case .changed: return
         }

@@ -22,13 +22,14 @@ import Transports
         var changes: [String] = []
         var moment = Moment(milliseconds: 1000, wallMilliseconds: 1_700_000_000_000)
 
-        init(loops: Int = 2, banAfter: OffenceLimit? = nil, flapping: OffenceLimit? = nil, sharing orders: Orders? = nil) throws {
+        init(loops: Int = 2, banAfter: OffenceLimit? = nil, flapping: OffenceLimit? = nil, sharing commands: Commands? = nil) throws
+        {
             control = Mailbox {}
             shell = try SimulatedShell(loops: loops, control: control)
             service = BanService(
                 BanList(), mailboxes: shell.loops.map(\.mailbox), control: control, endsWithBroker: true, log: shell.setup.log,
                 changed: { [unowned self] in changes.append("\($1) \($0.target.who)") },
-                share: orders.map { orders in { orders.take($0) } })
+                share: commands.map { commands in { commands.take($0) } })
             var limits = LimitsConfiguration()
             (limits.banAfter, limits.flapping) = (banAfter, flapping)
             service.apply(limits)
@@ -141,12 +142,12 @@ import Transports
     // MARK: In a cluster
 
     /// Notes what is ordered of the bucket that nodes share, without answering.
-    private final class Orders {
+    private final class Commands {
         var bans: [(entry: BanEntry, token: UInt64)] = []
         var joined: [AccessSubject] = []
 
-        func take(_ order: AccessOrder) {
-            switch order {
+        func take(_ command: AccessCommand) {
+            switch command {
             case .ban(let entry, let token): bans.append((entry, token))
             case .joined(let subject): joined.append(subject)
             case .security: return
@@ -155,54 +156,54 @@ import Transports
     }
 
     @Test func `in a cluster a ban counts when it comes back, and what is refused never`() throws {
-        let orders = Orders()
-        let shell = try Shell(sharing: orders)
+        let commands = Commands()
+        let shell = try Shell(sharing: commands)
         let ban = Ban(try #require(BanTarget(.user, "anna")), by: "ann", reason: "", at: 1, until: nil)
         var outcomes: [String?] = []
         #expect(shell.service.ban(ban) { outcomes.append($0) })
-        #expect(shell.bans.isEmpty && orders.bans.map(\.entry) == [BanEntry(ban)])
-        shell.service.received(orders.bans[0].entry, at: 1)
-        shell.service.answered(orders.bans[0].token, nil)
+        #expect(shell.bans.isEmpty && commands.bans.map(\.entry) == [BanEntry(ban)])
+        shell.service.received(commands.bans[0].entry, at: 1)
+        shell.service.answered(commands.bans[0].token, nil)
         shell.settle()
         #expect(shell.bans == ["username anna ann"] && outcomes == [nil])
         #expect(shell.service.lift(ban.target, by: "bea") { outcomes.append($0) })
-        shell.service.answered(orders.bans[1].token, "away")
+        shell.service.answered(commands.bans[1].token, "away")
         #expect(shell.bans.count == 1 && outcomes == [nil, "away"])
         shell.service.received(BanEntry(lifted: ban.target, by: "bea"), at: 1)
         #expect(shell.bans.isEmpty && shell.changes == ["added anna", "lifted anna"])
     }
 
     @Test func `what the broker bans by itself counts at once and is told until it is known to be`() throws {
-        let orders = Orders()
-        let shell = try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300), sharing: orders)
+        let commands = Commands()
+        let shell = try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300), sharing: commands)
         shell.service.received(Self.flapping, at: shell.moment)
-        #expect(shell.bans == ["clientid client martlet_flapping"] && orders.bans.count == 1)
-        shell.service.answered(orders.bans[0].token, "away")
+        #expect(shell.bans == ["clientid client martlet_flapping"] && commands.bans.count == 1)
+        shell.service.answered(commands.bans[0].token, "away")
         let now = shell.moment.wallMilliseconds
         shell.service.received(AccessState(), at: now)
-        #expect(orders.bans.count == 2 && orders.joined == [])
-        shell.service.answered(orders.bans[1].token, nil)
+        #expect(commands.bans.count == 2 && commands.joined == [])
+        shell.service.answered(commands.bans[1].token, nil)
         shell.service.expire(at: now)
-        #expect(orders.bans.count == 2 && orders.joined == [.bans] && shell.bans.count == 1)
+        #expect(commands.bans.count == 2 && commands.joined == [.bans] && shell.bans.count == 1)
         // Lifted while this node was away.
         shell.service.received(AccessState(joined: [.bans]), at: now)
-        #expect(shell.bans.isEmpty && orders.bans.count == 2)
+        #expect(shell.bans.isEmpty && commands.bans.count == 2)
     }
 
     @Test func `in a cluster lifting a client's ban lifts what there is of it, and is told when all is`() throws {
-        let orders = Orders()
-        let shell = try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300), sharing: orders)
+        let commands = Commands()
+        let shell = try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300), sharing: commands)
         shell.service.received(Self.flapping, at: shell.moment)
         shell.service.received(.flapping("client", BanScope(user: nil, party: "192.0.2.8")), at: shell.moment)
-        for order in orders.bans { shell.service.answered(order.token, nil) }
-        orders.bans = []
+        for command in commands.bans { shell.service.answered(command.token, nil) }
+        commands.bans = []
         var outcomes: [String?] = []
         #expect(shell.service.lift(try #require(BanTarget(.client, "client")), by: "ann") { outcomes.append($0) })
-        #expect(orders.bans.count == 2 && orders.bans[0].entry.key != orders.bans[1].entry.key)
-        for order in orders.bans {
+        #expect(commands.bans.count == 2 && commands.bans[0].entry.key != commands.bans[1].entry.key)
+        for command in commands.bans {
             #expect(outcomes.isEmpty)
-            shell.service.received(order.entry, at: 1)
-            shell.service.answered(order.token, nil)
+            shell.service.received(command.entry, at: 1)
+            shell.service.answered(command.token, nil)
             shell.settle()
         }
         #expect(outcomes == [nil] && shell.bans.isEmpty)

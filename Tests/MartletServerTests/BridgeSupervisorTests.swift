@@ -58,9 +58,9 @@ import Testing
         }
 
         @discardableResult
-        func order(_ order: BridgeOrder, _ name: String) throws -> String {
+        func perform(_ command: BridgeCommand, _ name: String) throws -> String {
             let places = try Self.read("connection f\naddress h\ntopic a\n").1
-            return switch bridges.perform(order, on: name, configuration, places) {
+            return switch bridges.perform(command, on: name, configuration, places) {
             case .done(let warnings): (["done"] + warnings).joined(separator: " ")
             case .notFound: "not found"
             case .conflict(let reason): "conflict: \(reason)"
@@ -88,7 +88,7 @@ import Testing
     }
 
     private static let file = "connection f\naddress h\ntopic a\nlocal_clientid one\n"
-    private static let section: [BridgeOrder.Setting] = [
+    private static let section: [BridgeCommand.Setting] = [
         ("address", ["h:1"]), ("topic", ["a out 1", "b in"]), ("clientid", ["two"]), ("remote_username", ["u"]),
         ("password", ["secret"]),
         ("martlet_bridge_max_queued_messages", ["9"]),
@@ -112,20 +112,20 @@ import Testing
     @Test func `a bridge that is added runs at once, and again after a restart`() throws {
         let house = try House(Self.file)
         #expect(house.messages() == ["run f"])
-        #expect(try house.order(.add(Self.section), "n") == "done")
+        #expect(try house.perform(.add(Self.section), "n") == "done")
         #expect(house.messages() == ["run n now"])
         #expect(house.bridges.queueBounds == ["local.two": QueueBound(messagesMax: 9, bytesMax: 0, overflow: .dropsNewest)])
-        #expect(try house.order(.add(Self.section), "n") == "conflict: There is a bridge of this name.")
-        #expect(try house.order(.pause, "n") == "done" && house.order(.pause, "f") == "done")
+        #expect(try house.perform(.add(Self.section), "n") == "conflict: There is a bridge of this name.")
+        #expect(try house.perform(.pause, "n") == "done" && house.perform(.pause, "f") == "done")
         #expect(house.messages() == ["pause n", "pause f"])
         try house.restart(Self.file)
         #expect(house.messages() == ["run f paused", "run n paused"])
         let row = try #require(house.bridges.rows["n"])
         #expect(row.plan?.settings.topics.count == 2 && row.plan?.settings.remote.password == Array("secret".utf8))
-        #expect(try house.order(.resume, "n") == "done" && house.order(.resume, "f") == "done")
+        #expect(try house.perform(.resume, "n") == "done" && house.perform(.resume, "f") == "done")
         try house.restart(Self.file)
         #expect(house.messages() == ["run f", "run n"])
-        #expect(try house.order(.remove, "n") == "done")
+        #expect(try house.perform(.remove, "n") == "done")
         #expect(house.messages() == ["remove n of local.two"])
         try house.restart(Self.file)
         #expect(house.messages() == ["run f"])
@@ -159,7 +159,7 @@ import Testing
         #expect(plan.connections.map(\.settings.localClientIdentifier) == ["one", "one-2", "one-3"])
         #expect(Set(plan.connections.map(\.key)).count == 3 && plan.connections.allSatisfy { $0.name == "f" })
         #expect(
-            try house.order(.add([("address", ["h"]), ("local_clientid", ["one-2"])]), "m")
+            try house.perform(.add([("address", ["h"]), ("local_clientid", ["one-2"])]), "m")
                 == "wrong: local_clientid: one-2 is that of bridge f too.")
     }
 
@@ -167,11 +167,11 @@ import Testing
         let house = try House(Self.several)
         try house.reload(Self.fewer)
         #expect(house.bridges.rows["f"]?.plan?.connectionCount == 3)
-        try house.order(.add(Self.section), "n")
+        try house.perform(.add(Self.section), "n")
         #expect(
-            try house.order(.change([("martlet_bridge_connections", ["2"])]), "n").hasPrefix(
+            try house.perform(.change([("martlet_bridge_connections", ["2"])]), "n").hasPrefix(
                 "wrong: martlet_bridge_connections: it stays 1 until the broker is restarted or the bridge is removed"))
-        #expect(try house.order(.change([("martlet_bridge_connections", ["2"]), ("clientid", ["new"])]), "n") == "done")
+        #expect(try house.perform(.change([("martlet_bridge_connections", ["2"]), ("clientid", ["new"])]), "n") == "done")
         #expect(house.bridges.rows["n"]?.plan?.connectionCount == 2, "it has other sessions")
     }
 
@@ -211,23 +211,23 @@ import Testing
 
     @Test func `a bridge is changed option by option`() throws {
         let house = try House()
-        try house.order(.add(Self.section), "n")
-        #expect(try house.order(.change([("topic", ["c out"]), ("martlet_bridge_max_queued_messages", nil)]), "n") == "done")
+        try house.perform(.add(Self.section), "n")
+        #expect(try house.perform(.change([("topic", ["c out"]), ("martlet_bridge_max_queued_messages", nil)]), "n") == "done")
         #expect(house.messages() == ["run n now", "run n now"])
         let settings = try #require(house.bridges.rows["n"]?.plan?.settings)
         #expect(
             settings.topics.map(\.pattern) == ["c"] && settings.remote.clientIdentifier == "two"
                 && house.bridges.queueBounds.isEmpty)
-        #expect(try house.order(.change([("remote_clientid", ["three"])]), "n") == "done")
+        #expect(try house.perform(.change([("remote_clientid", ["three"])]), "n") == "done")
         #expect(house.messages() == ["remove n of local.two", "run n now"], "it has another session from now on")
-        #expect(try house.order(.change([("topic", nil)]), "n") == "done connection: the bridge has no topic.")
+        #expect(try house.perform(.change([("topic", nil)]), "n") == "done connection: the bridge has no topic.")
     }
 
     @Test func `what is wrong changes nothing, and is said in the words of a file's reader`() throws {
         let house = try House(Self.file)
-        try house.order(.add(Self.section), "n")
+        try house.perform(.add(Self.section), "n")
         _ = house.messages()
-        let wrong: [(BridgeOrder, String, String)] = [
+        let wrong: [(BridgeCommand, String, String)] = [
             (.add([("topic", ["a"])]), "m", "wrong: connection: the bridge has no address."),
             (.add([("adress", ["h"])]), "m", "wrong: Unknown configuration variable 'adress'. Did you mean address?"),
             (
@@ -247,8 +247,8 @@ import Testing
             (.remove, "f", "conflict: It is defined in m.conf line 1, and is removed there; reload the configuration afterwards."),
             (.remove, "nobody", "not found"), (.pause, "nobody", "not found"),
         ]
-        for (order, name, words) in wrong {
-            let answer = try house.order(order, name)
+        for (command, name, words) in wrong {
+            let answer = try house.perform(command, name)
             #expect(answer.hasPrefix(words), "\(answer)")
         }
         #expect(house.messages().isEmpty && house.bridges.rows.count == 2)
@@ -256,7 +256,7 @@ import Testing
 
     @Test func `a file that takes a name up has it from then on`() throws {
         let house = try House()
-        try house.order(.add([("address", ["h"]), ("topic", ["a"]), ("local_clientid", ["mine"])]), "f")
+        try house.perform(.add([("address", ["h"]), ("topic", ["a"]), ("local_clientid", ["mine"])]), "f")
         _ = house.messages()
         try house.reload(Self.file)
         #expect(house.messages() == ["remove f of mine", "run f"])
@@ -267,7 +267,7 @@ import Testing
 
     @Test func `a bridge that can be run no more is told of, and tried again`() throws {
         let house = try House()
-        try house.order(.add([("address", ["h"]), ("topic", ["a"]), ("local_clientid", ["one"])]), "n")
+        try house.perform(.add([("address", ["h"]), ("topic", ["a"]), ("local_clientid", ["one"])]), "n")
         _ = house.messages()
         try house.restart(Self.file)
         #expect(house.messages() == ["run f"])
@@ -281,13 +281,13 @@ import Testing
     @Test func `without persistence nothing is kept, and that is said`() throws {
         let house = try House(isPersistent: false)
         #expect(house.bridges.endsWithBroker)
-        #expect(try house.order(.add(Self.section), "n") == "done")
+        #expect(try house.perform(.add(Self.section), "n") == "done")
         #expect(house.directory.names().isEmpty)
     }
 
     @Test func `a file that cannot be read is not written over`() throws {
         let house = try House()
-        try house.order(.add(Self.section), "n")
+        try house.perform(.add(Self.section), "n")
         let text = try #require(house.directory.text(of: "martlet-bridges.json"))
         let kept = try BridgeMemory(Array(text.utf8))
         #expect(kept.sections.map(\.name) == ["n"] && kept.text == text)
@@ -300,7 +300,7 @@ import Testing
         try FileReplacement.write(Array("junk".utf8), to: path)
         try house.restart(Self.file)
         #expect(house.messages() == ["run f"])
-        #expect(try house.order(.add(Self.section), "m").hasPrefix("not kept: \(path) is not JSON: "))
+        #expect(try house.perform(.add(Self.section), "m").hasPrefix("not kept: \(path) is not JSON: "))
         #expect(house.messages().isEmpty && house.directory.text(of: "martlet-bridges.json") == "junk")
     }
 }

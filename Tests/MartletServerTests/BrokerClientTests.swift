@@ -40,7 +40,7 @@ struct BrokerClientTests {
         }
     }
 
-    @Test(arguments: [1, 3]) func `questions and orders are answered by the shard that they go to`(loops: Int) throws {
+    @Test(arguments: [1, 3]) func `questions and commands are answered by the shard that they go to`(loops: Int) throws {
         let shell = try Shell(loops: loops)
         let client = try shell.client("client")
         let shard = shell.brokerClient.placement.shard(of: "client" as EncodedString)
@@ -48,11 +48,11 @@ struct BrokerClientTests {
         shell.brokerClient.ask(ShardQuery(.client("client")), of: shard) {
             if case .client(let found) = $0?.rows { detail = found }
         }
-        var outcome: ShardOrderOutcome.Result?
+        var outcome: ShardCommandOutcome.Result?
         #expect(detail == nil)
         shell.settle()
         #expect(detail?.row.connection != nil)
-        shell.brokerClient.order(ShardOrder(.kick("client", publishesWill: true)), to: shard) { outcome = $0?.result }
+        shell.brokerClient.perform(ShardCommand(.kick("client", publishesWill: true)), to: shard) { outcome = $0?.result }
         shell.settle()
         client.receive()
         #expect(outcome == .done && client.disconnectReason == .administrativeAction)
@@ -103,7 +103,7 @@ struct BrokerClientTests {
         #expect(answered == 64 && declined == 36)
         var ended: [String] = []
         shell.brokerClient.ask(ShardQuery(.clients()), of: 0) { ended.append("\($0 == nil)") }
-        shell.brokerClient.order(ShardOrder(.kick("a", publishesWill: true)), to: 0) { ended.append("\($0 == nil)") }
+        shell.brokerClient.perform(ShardCommand(.kick("a", publishesWill: true)), to: 0) { ended.append("\($0 == nil)") }
         shell.brokerClient.statistics { ended.append("\($0.isEmpty)") }
         shell.brokerClient.end()
         shell.brokerClient.ask(ShardQuery(.clients()), of: 0) { ended.append("\($0 == nil)") }

@@ -18,7 +18,7 @@ extension Administration {
     /// Has every node answer a request, this one too, and makes one answer of theirs.
     ///
     /// A list: one page of the best rows of all. One client: the node where it is connected, else where it was last. An
-    /// order: done if one node has done it.
+    /// command: done if one node has done it.
     func askCluster(_ call: Call) {
         guard let role = call.who.role else { return call.fail(.unavailable) }
         var own: NodeResponse?

@@ -10,12 +10,12 @@ extension Administration {
         guard reference.map({ (1...Limits.serverReferenceBytesMax).contains($0.bytes.count) }) ?? true else {
             throw .badRequest("server_reference must have 1 to \(Limits.serverReferenceBytesMax) bytes.")
         }
-        let order = DrainOrder(
+        let request = DrainRequest(
             serverReference: reference?.description,
             perSecond: try body.integer("per_second", 1...Limits.drainPerSecondMax) ?? Limits.drainPerSecond,
             stops: try body.boolean("stop") ?? false)
         guard !broker.condition.isStopping else { throw Self.isStopping }
-        broker.beginDrain(order)
+        broker.beginDrain(request)
         call.answer(broker.drain.map { Self.drainResource.json($0) } ?? JSONObject())
     }
 
@@ -38,8 +38,8 @@ extension Administration {
                 "server_reference",
                 help: "Where clients are sent; several places have blanks between them, and each client begins with another one."
             ) { $0.serverReferences.isEmpty ? nil : $0.serverReferences.joined(separator: " ") },
-            .integer("per_second", as: .integer(1...Int.max), \.order.perSecond),
-            .boolean("stop", \.order.stops),
+            .integer("per_second", as: .integer(1...Int.max), \.request.perSecond),
+            .boolean("stop", \.request.stops),
         ])
 }
 

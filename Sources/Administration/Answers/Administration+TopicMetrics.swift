@@ -38,10 +38,10 @@ extension Administration {
         guard topicMetrics[filter] == nil else { throw APIError(.conflict, "This filter is counted already.") }
         var metric = TopicMetric(TopicMeterRow(filter), since: call.startedAt)
         topicMetrics[filter] = metric
-        orderAll(.meterTopic(filter)) { [self] outcomes in
+        performAtAll(.meterTopic(filter)) { [self] outcomes in
             guard outcomes.allSatisfy({ $0 == .done }) else {
                 topicMetrics[filter] = nil
-                orderAll(.unmeterTopic(filter)) { _ in }
+                performAtAll(.unmeterTopic(filter)) { _ in }
                 let isFull = outcomes.contains(.tooMany)
                 return call.fail(
                     isFull ? APIError(.conflict, "The maximum number of counted filters is reached: remove one.") : .unavailable)
@@ -55,18 +55,18 @@ extension Administration {
         guard let filter = try call.filter() else { throw .badRequest("filter is missing.") }
         call.target = "\(filter)"
         guard topicMetrics.removeValue(forKey: filter) != nil else { throw .notFound("counted filter") }
-        orderAll(.unmeterTopic(filter)) { outcomes in
+        performAtAll(.unmeterTopic(filter)) { outcomes in
             if outcomes.contains(nil) { call.fail(.unavailable) } else { call.answer(HTTPResponse(.noContent)) }
         }
     }
 
     /// Gives all shards the same order, and goes on with what has become of it at each: nil at one that does not take
     /// it.
-    func orderAll(_ action: ShardOrder.Action, _ next: @escaping ([ShardOrderOutcome.Result?]) -> Void) {
-        var outcomes = [ShardOrderOutcome.Result?](repeating: nil, count: broker.shardCount)
+    func performAtAll(_ action: ShardCommand.Action, _ next: @escaping ([ShardCommandOutcome.Result?]) -> Void) {
+        var outcomes = [ShardCommandOutcome.Result?](repeating: nil, count: broker.shardCount)
         var missing = broker.shardCount
         for shard in 0..<broker.shardCount {
-            broker.order(ShardOrder(action), to: shard) { outcome in
+            broker.perform(ShardCommand(action), to: shard) { outcome in
                 outcomes[shard] = outcome?.result
                 missing -= 1
                 if missing == 0 { next(outcomes) }

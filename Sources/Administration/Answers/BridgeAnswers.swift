@@ -23,19 +23,19 @@ struct BridgeAnswers {
         let body = try RequestBody(call.request)
         let name = try body.required("name", 1...255)
         call.target = name
-        let warnings = try order(.add(try Self.settings(of: body, but: "name")), name)
+        let warnings = try perform(.add(try Self.settings(of: body, but: "name")), name)
         call.answer(try detail(call, named: name, warnings: warnings), status: .created)
     }
 
     func changeBridge(_ call: Call) throws(APIError) {
         let settings = try Self.settings(of: try RequestBody(call.request))
         guard !settings.isEmpty else { throw .badRequest("The body has no option.") }
-        let warnings = try order(.change(settings), call.path["name"] ?? "")
+        let warnings = try perform(.change(settings), call.path["name"] ?? "")
         call.answer(try detail(call, warnings: warnings))
     }
 
     func removeBridge(_ call: Call) throws(APIError) {
-        _ = try order(.remove, call.path["name"] ?? "")
+        _ = try perform(.remove, call.path["name"] ?? "")
         call.answer(HTTPResponse(.noContent))
     }
 
@@ -43,14 +43,14 @@ struct BridgeAnswers {
 
     func resumeBridge(_ call: Call) throws(APIError) { try answer(call, .resume) }
 
-    private func answer(_ call: Call, _ order: BridgeOrder) throws(APIError) {
-        _ = try self.order(order, call.path["name"] ?? "")
+    private func answer(_ call: Call, _ command: BridgeCommand) throws(APIError) {
+        _ = try self.perform(command, call.path["name"] ?? "")
         call.answer(try detail(call))
     }
 
     /// Returns warnings.
-    private func order(_ order: BridgeOrder, _ name: String) throws(APIError) -> [String] {
-        switch broker.order(order, bridge: name) {
+    private func perform(_ command: BridgeCommand, _ name: String) throws(APIError) -> [String] {
+        switch broker.perform(command, bridge: name) {
         case .done(let warnings): return warnings
         case .notFound: throw .notFound("bridge")
         case .conflict(let reason): throw APIError(.conflict, reason)
@@ -62,8 +62,8 @@ struct BridgeAnswers {
 
     /// The members of a body as options. A number and a truth value are what one would write in a file; null takes an
     /// option away.
-    private static func settings(of body: RequestBody, but other: String? = nil) throws(APIError) -> [BridgeOrder.Setting] {
-        var settings: [BridgeOrder.Setting] = []
+    private static func settings(of body: RequestBody, but other: String? = nil) throws(APIError) -> [BridgeCommand.Setting] {
+        var settings: [BridgeCommand.Setting] = []
         for (name, value) in body.all where name != other {
             switch value {
             case .null: settings.append((name, nil))

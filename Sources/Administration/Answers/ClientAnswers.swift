@@ -175,7 +175,7 @@ struct ClientAnswers {
 
     func disconnectClient(_ call: Call) throws(APIError) {
         let client = try call.client()
-        administration.order(
+        administration.perform(
             call, .kick(client, publishesWill: call.boolean("will") ?? true), to: broker.shard(of: client)
         ) {
             (result) throws(APIError) in
@@ -186,7 +186,7 @@ struct ClientAnswers {
 
     func endSession(_ call: Call) throws(APIError) {
         let client = try call.client()
-        administration.order(call, .endSession(client, publishesWill: true), to: broker.shard(of: client)) {
+        administration.perform(call, .endSession(client, publishesWill: true), to: broker.shard(of: client)) {
             (result) throws(APIError) in
             guard result == .done else { throw .notFound("client") }
             call.answer(HTTPResponse(.noContent))
@@ -196,7 +196,7 @@ struct ClientAnswers {
     func purgeQueue(_ call: Call) throws(APIError) {
         let client = try call.client()
         let filter = try call.filter()
-        administration.order(call, .purgeQueue(of: client, matching: filter), to: broker.shard(of: client)) {
+        administration.perform(call, .purgeQueue(of: client, matching: filter), to: broker.shard(of: client)) {
             (result) throws(APIError) in
             switch result {
             case .removed(let count): call.answer(Self.removed(count))
@@ -208,7 +208,7 @@ struct ClientAnswers {
     }
 
     /// Why a queue is not purged as it was to be.
-    private static func words(for shortfall: ShardOrderOutcome.Shortfall, after count: Int) -> String {
+    private static func words(for shortfall: ShardCommandOutcome.Shortfall, after count: Int) -> String {
         let removed = "\(count) message\(count == 1 ? "" : "s") removed."
         switch shortfall {
         case .unreadable(let unread):

@@ -129,12 +129,12 @@ extension Administration {
         var questions = 0
     }
 
-    /// Gives a shard an order, and goes on with what has become of it.
-    func order(
-        _ call: Call, _ action: ShardOrder.Action, to shard: Int,
-        _ next: @escaping (ShardOrderOutcome.Result) throws(APIError) -> Void
+    /// Gives a shard a command, and goes on with what has become of it.
+    func perform(
+        _ call: Call, _ action: ShardCommand.Action, to shard: Int,
+        _ next: @escaping (ShardCommandOutcome.Result) throws(APIError) -> Void
     ) {
-        broker.order(ShardOrder(action), to: shard) { outcome in
+        broker.perform(ShardCommand(action), to: shard) { outcome in
             call.complete { () throws(APIError) in
                 guard let outcome else { throw .unavailable }
                 try next(outcome.result)

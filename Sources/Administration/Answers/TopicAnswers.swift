@@ -110,8 +110,8 @@ struct TopicAnswers {
         call.target = "\(filter)"
         var (missing, removed, hasFailed) = (broker.shardCount, 0, false)
         for shard in 0..<broker.shardCount {
-            broker.order(
-                ShardOrder(.deleteRetained(filter, isRehearsal: call.boolean("dry_run") ?? false)),
+            broker.perform(
+                ShardCommand(.deleteRetained(filter, isRehearsal: call.boolean("dry_run") ?? false)),
                 to: shard
             ) { outcome in
                 if case .removed(let count)? = outcome?.result {
@@ -148,7 +148,7 @@ struct TopicAnswers {
         let packet = PublishPacket(
             topic: topic.text, qos: qos, retain: try body.boolean("retain") ?? false,
             properties: try Self.properties(body), payload: payload)
-        administration.order(call, .publish(packet), to: broker.shard(of: topic)) { (result) throws(APIError) in
+        administration.perform(call, .publish(packet), to: broker.shard(of: topic)) { (result) throws(APIError) in
             guard case .published(let reason, let receivers) = result else { throw .unavailable }
             guard reason.rawValue < 0x80 else { throw Self.refusal(reason) }
             var object = JSONObject()

@@ -104,7 +104,7 @@ public struct AdministeredBridge: Sendable {
 }
 
 /// What an administrator wants of a bridge.
-public enum BridgeOrder: Sendable {
+public enum BridgeCommand: Sendable {
     /// An option with its values; none take it away.
     public typealias Setting = (option: String, values: [String]?)
 
@@ -119,9 +119,9 @@ public enum BridgeOrder: Sendable {
     case resume
 }
 
-/// What has become of such an order.
-public enum BridgeOrderOutcome: Sendable {
-    /// The order is done.
+/// What has become of such a command.
+public enum BridgeCommandOutcome: Sendable {
+    /// The command is done.
     ///
     /// - Parameter warnings: what is probably not as it was meant, as sentences.
     case done(warnings: [String])

@@ -13,8 +13,8 @@ public protocol AdministeredBroker: AnyObject {
     func shard(of topic: TopicName) -> Int
     /// Asks a shard. Nil: too many questions wait, or the broker ends.
     func ask(_ query: ShardQuery, of shard: Int, _ done: @escaping (ShardReply?) -> Void)
-    /// Gives a shard an order. Nil: too many wait, or the broker ends.
-    func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void)
+    /// Gives a shard a command. Nil: too many wait, or the broker ends.
+    func perform(_ command: ShardCommand, to shard: Int, _ done: @escaping (ShardCommandOutcome?) -> Void)
     /// What every shard has counted, in the order of the shards; empty when the broker ends.
     func statistics(_ done: @escaping ([ShardStatistics]) -> Void)
 
@@ -97,7 +97,7 @@ public protocol AdministeredBroker: AnyObject {
     var bridgesEndWithBroker: Bool { get }
     /// Does what an administrator wants of the bridge of this name; `bridges` tells at once of bridges that come and
     /// go, and a moment later of states.
-    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome
+    func perform(_ command: BridgeCommand, bridge name: String) -> BridgeCommandOutcome
 
     /// The bans that hold.
     var bans: BanList { get }
@@ -115,7 +115,7 @@ public protocol AdministeredBroker: AnyObject {
     /// How far sending the clients away is; nil while they are let in.
     var drain: DrainStatus? { get }
     /// Lets nobody in any more and sends the clients away, or goes on with that in another way.
-    func beginDrain(_ order: DrainOrder)
+    func beginDrain(_ request: DrainRequest)
     /// Lets clients in again.
     func endDrain()
 
@@ -191,7 +191,7 @@ public struct AdministrationLogin: Sendable {
 }
 
 /// How clients are to be sent away.
-public struct DrainOrder: Sendable, Equatable {
+public struct DrainRequest: Sendable, Equatable {
     /// Where they are to go instead, as 5.0's Server Reference; nil for the other nodes of the cluster, or nowhere in
     /// particular.
     public var serverReference: String?
@@ -207,18 +207,18 @@ public struct DrainOrder: Sendable, Equatable {
 
 /// How far that is.
 public struct DrainStatus: Sendable, Equatable {
-    public var order: DrainOrder
+    public var request: DrainRequest
     /// When it began, in milliseconds since 1970.
     public var since: UInt64
     /// Connections that are still there.
     public var connectionsLeft: Int
     /// Whether all have gone; nobody is let in all the same.
     public var isDone: Bool
-    /// Where clients are sent: as the order says, or the other nodes of the cluster.
+    /// Where clients are sent: as the request says, or the other nodes of the cluster.
     public var serverReferences: [String] = []
 
-    public init(order: DrainOrder, since: UInt64, connectionsLeft: Int, isDone: Bool) {
-        (self.order, self.since, self.connectionsLeft, self.isDone) = (order, since, connectionsLeft, isDone)
+    public init(request: DrainRequest, since: UInt64, connectionsLeft: Int, isDone: Bool) {
+        (self.request, self.since, self.connectionsLeft, self.isDone) = (request, since, connectionsLeft, isDone)
     }
 }
 

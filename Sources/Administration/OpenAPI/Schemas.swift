@@ -7,7 +7,7 @@ enum SchemaCatalogue {
     typealias Entry = (name: String, schema: Schema)
 
     /// Made anew each time: what is asked for often is kept where it is needed.
-    static var all: [Entry] { basics + clients + topics + broker + orders + traces + files + access + bridges + bans }
+    static var all: [Entry] { basics + clients + topics + broker + commands + traces + files + access + bridges + bans }
 
     /// The members that a body may have, by its schema's name, in the order in which errors list them.
     static let bodyMembers: [String: [String]] = {
@@ -188,7 +188,7 @@ enum SchemaCatalogue {
             ),
             of(BrokerAnswers.loopResource),
             (
-                "DrainOrder",
+                "DrainRequest",
                 .object([
                     .optional(
                         "server_reference",
@@ -247,7 +247,7 @@ enum SchemaCatalogue {
         ]
     }
 
-    private static var orders: [Entry] {
+    private static var commands: [Entry] {
         [
             (
                 "Publication",

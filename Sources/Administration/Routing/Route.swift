@@ -168,7 +168,7 @@ extension Route {
             .post, api + "/drain", "drain", .admin, .broker,
 
             "Refuse new connections and disconnect clients; while that runs, change how",
-            body: "DrainOrder",
+            body: "DrainRequest",
             answers: [.ok("It has begun; the broker tells how far it is.", .named("Drain"))],
             refusals: [.conflict],
             Administration.drain),

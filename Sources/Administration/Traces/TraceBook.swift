@@ -109,7 +109,7 @@ final class TraceBook {
             trace.isEnding = true
             var missing = trace.shards.count
             for shard in trace.shards.sorted() {
-                broker.order(ShardOrder(.endTrace(trace.number)), to: shard) { [self] outcome in
+                broker.perform(ShardCommand(.endTrace(trace.number)), to: shard) { [self] outcome in
                     // One that had too much to do is told again with the next tick.
                     if outcome != nil { trace.shards.remove(shard) }
                     missing -= 1
@@ -154,7 +154,7 @@ struct TraceAnswers {
         }
         let trace = try traces.make(of: subject, payload: payload, payloadLimit: limit, from: now, until: until)
         let wish = TraceWish(number: trace.number, subject.subject, payloadBytesMax: payload == .none ? 0 : limit)
-        administration.orderAll(.beginTrace(wish)) { outcomes in
+        administration.performAtAll(.beginTrace(wish)) { outcomes in
             guard outcomes.allSatisfy({ $0 == .done }) else {
                 traces.forget(trace)
                 return call.fail(.unavailable)

@@ -87,8 +87,8 @@ struct StoredQueues {
         } else {
             receivedResident(answer, session)
         }
-        // In turn: a client that takes all at once would leave an order nothing to read.
-        if !request.isPurge, !shard.inspection.orders.waiting.isEmpty { shard.orders.stepWaitingOrders() }
+        // In turn: a client that takes all at once would leave a command nothing to read.
+        if !request.isPurge, !shard.inspection.commands.waiting.isEmpty { shard.commands.stepWaitingCommands() }
         guard let connection = session.connection?.object else { return }
         shard.dispatcher.pump(session, on: connection)
     }

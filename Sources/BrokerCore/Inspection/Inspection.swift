@@ -8,7 +8,7 @@ struct Inspection {
     /// What the shard is asked about what it holds.
     var queries = QueryScheduler()
     /// What it is told to do.
-    var orders = OrderScheduler()
+    var commands = CommandScheduler()
     /// Events of clients that are still to be told.
     var presence: PresenceEvents
     /// The connections that have ended lately.

@@ -7,42 +7,43 @@ struct Purging {
 
     /// Goes on with it.
     func purge(
-        _ client: EncodedString, _ filter: TopicFilter?, _ order: inout OrderScheduler.OpenOrder, _ steps: inout Int
-    ) -> Orders.OrderProgress {
-        let known = order.purge ?? shard.sessions.find(client).map { QueuePurge(of: $0) }
+        _ client: EncodedString, _ filter: TopicFilter?, _ command: inout CommandScheduler.OpenCommand, _ steps: inout Int
+    ) -> ShardCommands.CommandProgress {
+        let known = command.purge ?? shard.sessions.find(client).map { QueuePurge(of: $0) }
         guard var purge = known else { return .ended(.notFound) }
-        defer { order.purge = purge }
+        defer { command.purge = purge }
         if case .storing(let sequence, let result) = purge.stage { return awaitStore(sequence, result) }
         guard let session = shard.sessions.find(index: purge.sessionIndex, key: purge.sessionKey) else {
-            return finish(&purge, .removed(order.count))
+            return finish(&purge, .removed(command.count))
         }
         if case .memory = purge.stage {
-            guard purgeMemory(session, filter, purge, &order, &steps) else { return .open }
-            order.position = 0
+            guard purgeMemory(session, filter, purge, &command, &steps) else { return .open }
+            command.position = 0
             purge.stage = .store
         }
         if case .store = purge.stage {
             if filter != nil, let journal = shard.journal {
-                switch sift(session, &purge, through: order.lastNumber, &steps, journal) {
+                switch sift(session, &purge, through: command.lastNumber, &steps, journal) {
                 case .open: return .open
                 case .waiting: return .waiting
-                case .stopped(let shortfall): return finish(&purge, .removedInPart(order.count, shortfall))
+                case .stopped(let shortfall): return finish(&purge, .removedInPart(command.count, shortfall))
                 case .done: break
                 }
             }
             purge.stage = .moved
         }
         if purge.hasRead {
-            let left = order.position == 0 ? session.queue.waitingResident : min(order.position - 1, session.queue.waitingResident)
-            guard purgeResident(session, filter, purge, left, &order, &steps) else { return .open }
+            let left =
+                command.position == 0 ? session.queue.waitingResident : min(command.position - 1, session.queue.waitingResident)
+            guard purgeResident(session, filter, purge, left, &command, &steps) else { return .open }
         }
         let unreadable = purge.unreadableCount
         return finish(
-            &purge, unreadable == 0 ? .removed(order.count) : .removedInPart(order.count, .unreadable(unreadable)))
+            &purge, unreadable == 0 ? .removed(command.count) : .removedInPart(command.count, .unreadable(unreadable)))
     }
 
     /// All is looked at that was to be.
-    private func finish(_ purge: inout QueuePurge, _ result: ShardOrderOutcome.Result) -> Orders.OrderProgress {
+    private func finish(_ purge: inout QueuePurge, _ result: ShardCommandOutcome.Result) -> ShardCommands.CommandProgress {
         let sequence = shard.journal?.sequence ?? 0
         purge.stage = .storing(through: sequence, result)
         return awaitStore(sequence, result)
@@ -50,7 +51,7 @@ struct Purging {
 
     /// Whether what was given up would come back after a crash; not for a store that is given what there is when its
     /// interval is over.
-    private func awaitStore(_ sequence: UInt64, _ result: ShardOrderOutcome.Result) -> Orders.OrderProgress {
+    private func awaitStore(_ sequence: UInt64, _ result: ShardCommandOutcome.Result) -> ShardCommands.CommandProgress {
         guard let journal = shard.journal, shard.settings.storesAtOnce, journal.persisted < sequence else { return .ended(result) }
         if journal.health == .good { return .waiting }
         switch result {
@@ -66,45 +67,46 @@ struct Purging {
     ///
     /// - Returns: whether all were.
     private func purgeMemory(
-        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ order: inout OrderScheduler.OpenOrder, _ steps: inout Int
+        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ command: inout CommandScheduler.OpenCommand,
+        _ steps: inout Int
     ) -> Bool {
         let waiting = session.queue.waiting
-        // What has come since the order was given is behind the positions that it is about.
-        var left = order.position == 0 ? waiting : min(order.position - 1, waiting)
+        // What has come since the command was given is behind the positions that it is about.
+        var left = command.position == 0 ? waiting : min(command.position - 1, waiting)
         let resident = session.queue.waitingResident
         if left > resident {
             let wanted = min(left - resident, max(0, steps))
-            let removed = purgePaged(session, filter, through: order.lastNumber, max: wanted)
-            order.count += removed
+            let removed = purgePaged(session, filter, through: command.lastNumber, max: wanted)
+            command.count += removed
             if removed > 0 { queueBecameShorter(session) }
             steps = max(0, steps - removed)
             left = filter == nil && removed == wanted ? left - removed : resident
-            order.position = left + 1
+            command.position = left + 1
             guard left <= resident, steps > 0 else { return left == 0 }
         }
-        return purgeResident(session, filter, purge, left, &order, &steps)
+        return purgeResident(session, filter, purge, left, &command, &steps)
     }
 
     /// Purges a part of the queue's front.
     ///
     /// - Parameter left: how many there are still to be looked at.
     private func purgeResident(
-        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ left: Int, _ order: inout OrderScheduler.OpenOrder,
+        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ left: Int, _ command: inout CommandScheduler.OpenCommand,
         _ steps: inout Int
     ) -> Bool {
         let resident = session.queue.waitingResident
         let part = min(left, max(0, steps))
         steps -= part
         // A second time, only what the store has can have moved up.
-        let numbers = (purge.hasRead ? 1 : 0)...order.lastNumber
+        let numbers = (purge.hasRead ? 1 : 0)...command.lastNumber
         session.queue.removeWaiting(from: session.queue.sentEnd + left - part, count: part, shard.journal) { entry in
             guard entry.state == .waiting, entry.packetIdentifier == 0, numbers.contains(entry.storeNumber) else { return false }
             guard let filter else { return true }
             return entry.message?.with { filter.matches($0.topic) } ?? false
         }
         let removed = resident - session.queue.waitingResident
-        order.count += removed
-        order.position = left - part + 1
+        command.count += removed
+        command.position = left - part + 1
         if removed > 0 { queueBecameShorter(session) }
         return left == part
     }
@@ -139,7 +141,7 @@ struct Purging {
         /// The store has to do something first.
         case waiting
         /// The rest is not looked at.
-        case stopped(ShardOrderOutcome.Shortfall)
+        case stopped(ShardCommandOutcome.Shortfall)
     }
 
     /// How many rows are read at once, in proportion to what memory may hold of a queue.
@@ -179,7 +181,7 @@ struct Purging {
     private func endSifting(_ session: Session, _ purge: inout QueuePurge, _ progress: SiftProgress) -> SiftProgress {
         session.queue.paged?.endSifting()
         (session.storage.isSifted, purge.isSifting) = (false, false)
-        shard.inspection.orders.hasNews = true
+        shard.inspection.commands.hasNews = true
         return progress
     }
 
@@ -214,12 +216,12 @@ struct Purging {
         return places
     }
 
-    /// Rows have been read that an order looks through: what matches goes, what was given up meanwhile has gone.
+    /// Rows have been read that a command looks through: what matches goes, what was given up meanwhile has gone.
     func receivedRows(_ answer: StoreRows, ofPurged session: Session) {
-        let place = shard.inspection.orders.indexOfReader(session.key)
-        var order = place.map { shard.inspection.orders.waiting[$0] }
+        let place = shard.inspection.commands.indexOfReader(session.key)
+        var command = place.map { shard.inspection.commands.waiting[$0] }
         var found = FoundRows()
-        if case .purgeQueue(_, let filter?) = order?.order.action { found.look(through: answer, filter) }
+        if case .purgeQueue(_, let filter?) = command?.command.action { found.look(through: answer, filter) }
         let waiting = session.queue.waiting
         var unreadable = 0
         if answer.request.isPaged {
@@ -237,15 +239,15 @@ struct Purging {
         }
         let removed = waiting - session.queue.waiting
         if removed > 0 { queueBecameShorter(session) }
-        guard let place, var changed = order.take() else { return }
+        guard let place, var changed = command.take() else { return }
         changed.count += removed
         changed.purge?.unreadableCount += unreadable
         changed.purge?.isReading = false
-        shard.inspection.orders.change(waiting: place, to: changed)
+        shard.inspection.commands.change(waiting: place, to: changed)
     }
 }
 
-/// What an order has found among rows that were read for it.
+/// What a command has found among rows that were read for it.
 struct FoundRows {
     /// Entries whose topics match, by number.
     private(set) var matching: Set<UInt64> = []
@@ -284,17 +286,17 @@ struct FoundRows {
 ///
 /// What memory has is looked at first, and goes at once. What only the store has is read then, a part at a time;
 /// meanwhile the queue is worked off as ever, so that some of it may move up unseen: that is looked at last. Belongs to
-/// an order.
+/// a command.
 struct QueuePurge {
     enum Stage {
         /// Looking at what memory has.
         case memory
         /// Looking at what only the store has.
         case store
-        /// Looking at what has moved into memory since the order began.
+        /// Looking at what has moved into memory since the command began.
         case moved
         /// All is looked at, and the journal was as long as this: the store is awaited.
-        case storing(through: UInt64, ShardOrderOutcome.Result)
+        case storing(through: UInt64, ShardCommandOutcome.Result)
     }
 
     let sessionIndex: UInt32
@@ -334,11 +336,11 @@ extension TopicFilter {
 }
 
 extension Limits {
-    /// Messages of a queue that an order reads from the store at once to see their topics, however many memory may hold
-    /// of a queue: some 0.3 ms of a turn. Of their bytes, `readBytesMax`.
+    /// Messages of a queue that a command reads from the store at once to see their topics, however many memory may
+    /// hold of a queue: some 0.3 ms of a turn. Of their bytes, `readBytesMax`.
     static let purgedRowsReadMax = 1024
 
-    /// Messages that an order cannot read; beyond them it looks at no more of the queue: each one is a line in the log.
-    /// Bytes: 8 each.
+    /// Messages that a command cannot read; beyond them it looks at no more of the queue: each one is a line in the
+    /// log. Bytes: 8 each.
     static let purgedRowsUnreadableMax = 100
 }

@@ -258,7 +258,7 @@ extension BrokerShard {
     /// Ends the session of a local client, without its will, before this returns: whoever attaches next begins a new
     /// one.
     public func endLocalSession(of clientIdentifier: EncodedString) {
-        _ = orders.endSession(clientIdentifier, publishesWill: false)
+        _ = commands.endSession(clientIdentifier, publishesWill: false)
     }
 
     /// Ends a local client: its will is discarded, and its session goes on as long as it was to. `LocalEvent.closed`
@@ -366,7 +366,7 @@ extension BrokerShard {
     }
 
     /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in
-    /// order.
+    /// command.
     public func unreleasedIdentifiers(of clientIdentifier: EncodedString) -> [UInt16] {
         var identifiers: [UInt16] = []
         sessions.find(clientIdentifier)?.receivedIdentifiers.forEach { identifiers.append($0) }

@@ -222,12 +222,12 @@ struct PagedEntry: Equatable {
     let byteCount: UInt32
 }
 
-/// The rows of a queue's paged part, some of them looked through: what an order has found that stays, and behind it
+/// The rows of a queue's paged part, some of them looked through: what a command has found that stays, and behind it
 /// what was not looked at.
 ///
 ///     first ◄── sifted ◄── (what is being looked at) ◄── unsifted ◄── append
 ///
-/// Without such an order all are unsifted. Belongs to a `PagedQueue`.
+/// Without such a command all are unsifted. Belongs to a `PagedQueue`.
 struct SiftedNumbers {
     private var sifted = EntryNumbers()
     private var unsifted = EntryNumbers()

@@ -9,7 +9,7 @@ import MQTTCodec
 /// What a share group has given the session stays in memory, for it may have to go to another member at any time:
 /// `pinned` has those, in the order of their marks among `numbers`.
 ///
-/// An order that looks for topics goes through `numbers` and has the store read some of them at a time; what stays is
+/// A command that looks for topics goes through `numbers` and has the store read some of them at a time; what stays is
 /// sifted:
 ///
 ///     the queue's front ◄── sifted ◄── asked ◄── unsifted ◄── arriving

@@ -112,7 +112,7 @@ struct SessionStorage {
     var isWillStored = false
     /// Whether messages of its queue are being read from the store.
     var isReading = false
-    /// Whether an order looks through what of its queue only the store has.
+    /// Whether a command looks through what of its queue only the store has.
     var isSifted = false
     /// Whether the shard looks after each commit what of its queue is durable.
     var isListed = false

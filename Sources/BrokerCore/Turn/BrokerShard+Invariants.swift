@@ -6,7 +6,7 @@ extension BrokerShard {
     package func checkInvariants() {
         scans.checkInvariants()
         inspection.queries.checkInvariants()
-        inspection.orders.checkInvariants()
+        inspection.commands.checkInvariants()
         inspection.systemReport.checkInvariants(shardCount: shardCount)
         receipts.checkInvariants()
         shardMessages.checkInvariants()

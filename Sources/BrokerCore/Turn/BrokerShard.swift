@@ -207,8 +207,8 @@ public enum Effect: Sendable {
     case local(ConnectionID, LocalEvent)
     /// Give whoever asked a page of the answer.
     indirect case reply(ShardReply)
-    /// Tell whoever gave an order what has become of it.
-    indirect case outcome(ShardOrderOutcome)
+    /// Tell whoever gave a command what has become of it.
+    indirect case outcome(ShardCommandOutcome)
     /// Do what a client asks the broker for.
     indirect case control(ControlMessage)
     /// Tell who wants to know who is there.

@@ -138,7 +138,7 @@ extension BrokerShard {
 
     /// What an administrator has done.
     @inline(__always)
-    var orders: Orders { Orders(shard: self) }
+    var commands: ShardCommands { ShardCommands(shard: self) }
 
     /// Emptying queues.
     @inline(__always)

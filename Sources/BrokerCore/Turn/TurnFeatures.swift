@@ -39,7 +39,7 @@ extension BrokerShard {
         visitor.visit(UnclaimedParts.self)
         visitor.visit(RetainedScans.self)
         visitor.visit(UnsettledRows.self)
-        visitor.visit(OrderScheduler.self)
+        visitor.visit(CommandScheduler.self)
         visitor.visit(Banning.self)
         visitor.visit(RightsUpdates.self)
         visitor.visit(ShardLog.self)
@@ -47,7 +47,7 @@ extension BrokerShard {
         visitor.visit(NewlyLastingGroups.self)
         visitor.visit(Durability.self)
         // They wait for what the store has just done.
-        visitor.visit(WaitingOrders.self)
+        visitor.visit(WaitingCommands.self)
     }
 
     /// The features that have their turn when connections' output is written: no message waits for them.

@@ -164,7 +164,7 @@ public struct StoreRequest: Sendable {
     public let rows: [Row]
     /// Whether they are of the part of a queue of which memory has nothing.
     package var isPaged = false
-    /// Whether an order looks for topics among them.
+    /// Whether a command looks for topics among them.
     package var isPurge = false
     /// Of a session that leaves: which time its queue is read; 0 for another one.
     package var departureRound = 0

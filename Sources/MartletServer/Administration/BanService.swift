@@ -11,7 +11,7 @@ import ServerLoops
 ///     change ─► every loop goes by the new list, and the first one writes it down for the store ─► done
 ///
 /// Each loop keeps out and ends whom its list names; what is here is the one list that all others are copies of. In a
-/// cluster it is itself a copy: an order goes to all nodes, and counts here too when it comes back. What the broker
+/// cluster it is itself a copy: a command goes to all nodes, and counts here too when it comes back. What the broker
 /// does by itself counts here at once, and goes to the others when they can be reached.
 final class BanService {
     private(set) var list: BanList
@@ -32,18 +32,18 @@ final class BanService {
     private var waiters: [() -> Void] = []
     private var isFullLogged = false
     /// Tells all nodes; nil on a broker that is alone.
-    private let share: ((AccessOrder) -> Void)?
+    private let share: ((AccessCommand) -> Void)?
     /// Bans that this broker has made and that the other nodes do not know yet.
     private var offers: [BanTarget: BanEntry] = [:]
-    /// The orders to all nodes that are under way, by token.
-    private var orders: [UInt64: Order] = [:]
+    /// The commands to all nodes that are under way, by token.
+    private var commands: [UInt64: Command] = [:]
     private var lastToken: UInt64 = 0
     /// Whether this node's own bans are the cluster's too.
     private var hasJoined = false
     /// Whether what the nodes share was ever read.
     private var isRead = false
 
-    private enum Order {
+    private enum Command {
         case administrator(done: (String?) -> Void)
         case offer(BanEntry)
     }
@@ -56,7 +56,7 @@ final class BanService {
     ///   - share: tells all nodes; nil on a broker that is alone.
     init(
         _ list: BanList, mailboxes: [Mailbox<LoopMessage>], control: Mailbox<ControlLoopMessage>, endsWithBroker: Bool, log: Log,
-        changed: @escaping (Ban, BanChange) -> Void, share: ((AccessOrder) -> Void)?
+        changed: @escaping (Ban, BanChange) -> Void, share: ((AccessCommand) -> Void)?
     ) {
         (self.list, self.mailboxes, self.control) = (list, mailboxes, control)
         (self.endsWithBroker, self.log) = (endsWithBroker, log)
@@ -77,7 +77,7 @@ final class BanService {
     func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool {
         if share != nil {
             guard list.hasRoom(for: ban) else { return false }
-            order(
+            perform(
                 BanEntry(ban),
                 .administrator { [unowned self] failure in
                     if failure == nil { made[ban.target.kind, default: 0] += 1 }
@@ -105,7 +105,7 @@ final class BanService {
         }
         var (left, trouble) = (targets.count, String?.none)
         for target in targets {
-            order(
+            perform(
                 BanEntry(lifted: target, by: who),
                 .administrator { failure in
                     left -= 1
@@ -209,10 +209,10 @@ final class BanService {
         made[target.kind, default: 0] += 1
         spread {}
         guard share != nil else { return }
-        // An order is on its way to the servers before a later one that undoes it.
+        // A command is on its way to the servers before a later one that undoes it.
         let entry = BanEntry(ban)
         offers[target] = entry
-        order(entry, .offer(entry))
+        perform(entry, .offer(entry))
     }
 
     private func spread(_ done: @escaping () -> Void) {
@@ -251,9 +251,9 @@ extension BanService {
         if add(ban) { spread {} }
     }
 
-    /// Takes the outcome of an order.
+    /// Takes the outcome of a command.
     func answered(_ token: UInt64, _ failure: String?) {
-        switch orders.removeValue(forKey: token) {
+        switch commands.removeValue(forKey: token) {
         case .administrator(let done)?:
             // Behind what has come of it.
             if let failure { done(failure) } else { spread { done(nil) } }
@@ -267,9 +267,10 @@ extension BanService {
 
     /// Offers all nodes the bans that this one has made by itself.
     private func offer() {
-        let underWay = Set(orders.values.compactMap { order in if case .offer(let entry) = order { entry.target } else { nil } })
+        let underWay = Set(
+            commands.values.compactMap { command in if case .offer(let entry) = command { entry.target } else { nil } })
         let next = offers.values.lazy.filter { !underWay.contains($0.target) }.prefix(max(0, Limits.banOffersMax - underWay.count))
-        for entry in Array(next) { order(entry, .offer(entry)) }
+        for entry in Array(next) { perform(entry, .offer(entry)) }
         notifyJoined()
     }
 
@@ -279,9 +280,9 @@ extension BanService {
         share?(.joined(.bans))
     }
 
-    private func order(_ entry: BanEntry, _ order: Order) {
+    private func perform(_ entry: BanEntry, _ command: Command) {
         lastToken += 1
-        orders[lastToken] = order
+        commands[lastToken] = command
         share?(.ban(entry, token: lastToken))
     }
 }

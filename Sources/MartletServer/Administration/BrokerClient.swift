@@ -4,7 +4,7 @@ import MQTTCodec
 import Platform
 import ServerLoops
 
-/// Sends the control thread's queries and orders to the loops, and brings the answers to those who wait for them.
+/// Sends the control thread's queries and commands to the loops, and brings the answers to those who wait for them.
 ///
 ///     ask ─► message to the loop ─► BrokerShard.ask ─► Effect.reply ─► message to the control thread ─► the closure
 ///
@@ -22,7 +22,7 @@ final class BrokerClient {
     private let mailboxes: [Mailbox<LoopMessage>]
     private var lastToken: UInt64 = 0
     private var questions: [UInt64: (ShardReply?) -> Void] = [:]
-    private var orders: [UInt64: (ShardOrderOutcome?) -> Void] = [:]
+    private var commands: [UInt64: (ShardCommandOutcome?) -> Void] = [:]
     private var counts: [UInt64: Count] = [:]
     private var watcher: ((PresenceEvent) -> Void)?
     private var hasEnded = false
@@ -47,13 +47,13 @@ final class BrokerClient {
         mailboxes[shard].post(.ask(query))
     }
 
-    /// Gives a shard an order.
-    func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void) {
+    /// Gives a shard a command.
+    func perform(_ command: ShardCommand, to shard: Int, _ done: @escaping (ShardCommandOutcome?) -> Void) {
         guard !hasEnded else { return done(nil) }
-        var order = order
-        order.token = nextToken()
-        orders[order.token] = done
-        mailboxes[shard].post(.order(order))
+        var command = command
+        command.token = nextToken()
+        commands[command.token] = done
+        mailboxes[shard].post(.command(command))
     }
 
     /// Asks all shards what they have counted, histograms included; by shard. Of a broker that ends, nothing.
@@ -69,7 +69,7 @@ final class BrokerClient {
     /// - Parameter done: is told what PUBACK would say, and how many sessions and share groups get the message, if that
     ///   is known.
     func publish(_ packet: PublishPacket, _ done: @escaping (ReasonCode, Int?) -> Void) {
-        order(ShardOrder(.publish(packet)), to: 0) { outcome in
+        perform(ShardCommand(.publish(packet)), to: 0) { outcome in
             guard case .published(let reason, let receivers) = outcome?.result else { return done(.serverBusy, nil) }
             done(reason, receivers)
         }
@@ -87,11 +87,11 @@ final class BrokerClient {
     func received(_ answer: LoopAnswer, now: UInt64) {
         switch answer {
         case .reply(let reply): questions.removeValue(forKey: reply.token)?(reply)
-        case .outcome(let outcome): orders.removeValue(forKey: outcome.token)?(outcome)
+        case .outcome(let outcome): commands.removeValue(forKey: outcome.token)?(outcome)
         case .event(let event): watcher?(event)
         case .declined(let token):
             questions.removeValue(forKey: token)?(nil)
-            orders.removeValue(forKey: token)?(nil)
+            commands.removeValue(forKey: token)?(nil)
         case .statistics(let token, let shard, let statistics):
             answeredAt[shard] = now
             counted(token, shard, statistics)
@@ -112,10 +112,10 @@ final class BrokerClient {
     /// Completes all calls with nil, because the loops end.
     func end() {
         hasEnded = true
-        let (questions, orders, counts) = (questions, orders, counts)
-        (self.questions, self.orders, self.counts) = ([:], [:], [:])
+        let (questions, commands, counts) = (questions, commands, counts)
+        (self.questions, self.commands, self.counts) = ([:], [:], [:])
         for done in questions.sorted(by: { $0.key < $1.key }) { done.value(nil) }
-        for done in orders.sorted(by: { $0.key < $1.key }) { done.value(nil) }
+        for done in commands.sorted(by: { $0.key < $1.key }) { done.value(nil) }
         for count in counts.sorted(by: { $0.key < $1.key }) { count.value.done([]) }
     }
 

@@ -50,11 +50,11 @@ final class DrainService: AlarmHandler {
     /// Refuses new clients, and begins to disconnect those that are connected, or goes on with it as this order says.
     ///
     /// - Parameter now: milliseconds since 1970.
-    func begin(_ order: DrainOrder, at now: UInt64) {
+    func begin(_ request: DrainRequest, at now: UInt64) {
         let left = count()
         run += 1
         isCounting = false
-        status = DrainStatus(order: order, since: status?.since ?? now, connectionsLeft: left, isDone: false)
+        status = DrainStatus(request: request, since: status?.since ?? now, connectionsLeft: left, isDone: false)
         renewNotice()
         let place =
             status.map {
@@ -63,7 +63,7 @@ final class DrainService: AlarmHandler {
         log.write(
             .notice,
             "Draining: new connections are refused, and \(left == 1 ? "1 client is" : "\(left) clients are") disconnected\(place), "
-                + "\(order.perSecond) a second.")
+                + "\(request.perSecond) a second.")
         credit = 1000
         stepAt = events.nowMilliseconds
         events.setAlarm(at: stepAt, for: self)
@@ -84,7 +84,7 @@ final class DrainService: AlarmHandler {
     func renewNotice() {
         guard let status else { return }
         let others = otherNodes()
-        let references = status.order.serverReference.map { [$0] } ?? others ?? []
+        let references = status.request.serverReference.map { [$0] } ?? others ?? []
         self.status?.serverReferences = references
         let notice = DrainNotice(
             serverReferences: Self.rotations(of: references), answersNewcomers: others != nil && !references.isEmpty)
@@ -111,9 +111,9 @@ final class DrainService: AlarmHandler {
             self.status?.connectionsLeft = count()
             guard !endIfNobodyIsLeft() else { return }
         }
-        credit += status.order.perSecond * Int(now - min(now, stepAt))
+        credit += status.request.perSecond * Int(now - min(now, stepAt))
         stepAt = now
-        let due = min(credit / 1000, max(1, status.order.perSecond))
+        let due = min(credit / 1000, max(1, status.request.perSecond))
         credit = min(credit - due * 1000, 1_000_000)
         for place in mailboxes.indices {
             let share = due / mailboxes.count + ((place + turn) % mailboxes.count < due % mailboxes.count ? 1 : 0)
@@ -139,7 +139,7 @@ final class DrainService: AlarmHandler {
         self.status?.isDone = true
         events.cancelAlarm(for: self)
         log.write(.notice, "Drained: no client is left.")
-        if status.order.stops { stop() }
+        if status.request.stops { stop() }
         return true
     }
 

@@ -61,8 +61,8 @@ final class ServedBroker: AdministeredBroker {
         brokerClient.ask(query, of: shard, done)
     }
 
-    func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void) {
-        brokerClient.order(order, to: shard, done)
+    func perform(_ command: ShardCommand, to shard: Int, _ done: @escaping (ShardCommandOutcome?) -> Void) {
+        brokerClient.perform(command, to: shard, done)
     }
 
     func statistics(_ done: @escaping ([ShardStatistics]) -> Void) {
@@ -232,14 +232,16 @@ final class ServedBroker: AdministeredBroker {
 
     var bridgesEndWithBroker: Bool { bridgeService.supervisor.endsWithBroker }
 
-    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome { bridgeService.perform(order, onBridge: name) }
+    func perform(_ command: BridgeCommand, bridge name: String) -> BridgeCommandOutcome {
+        bridgeService.perform(command, onBridge: name)
+    }
 
     // MARK: Drain
 
     var drain: DrainStatus? { drainService.status }
 
-    func beginDrain(_ order: DrainOrder) {
-        drainService.begin(order, at: Moment.now().wallMilliseconds)
+    func beginDrain(_ request: DrainRequest) {
+        drainService.begin(request, at: Moment.now().wallMilliseconds)
     }
 
     func endDrain() { drainService.end() }

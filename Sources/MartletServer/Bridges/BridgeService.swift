@@ -26,8 +26,8 @@ final class BridgeService {
         (self.control, self.log) = (control, log)
     }
 
-    /// Sends the loops their orders for bridges, behind the settings that were sent.
-    func sendOrders() {
+    /// Sends the loops their commands for bridges, behind the settings that were sent.
+    func sendCommands() {
         for (message, plan) in supervisor.takeMessages() {
             if case .endSession(let identifier) = message {
                 loops.send(.bridge(message), to: loops.loop(of: identifier))
@@ -41,13 +41,13 @@ final class BridgeService {
     }
 
     /// Carries out an administrator's order for a bridge.
-    func perform(_ order: BridgeOrder, onBridge name: String) -> BridgeOrderOutcome {
+    func perform(_ command: BridgeCommand, onBridge name: String) -> BridgeCommandOutcome {
         let (bounds, parts, states) = (supervisor.queueBounds, supervisor.topicParts, supervisor.stateTopics)
-        let outcome = supervisor.perform(order, on: name, configuration.value, configuration.locations)
+        let outcome = supervisor.perform(command, on: name, configuration.value, configuration.locations)
         let isOther = supervisor.queueBounds != bounds || supervisor.topicParts != parts || supervisor.stateTopics != states
         if isOther { control.request(.renewSettings) }
-        sendOrders()
-        if case .done = outcome { log.write(.notice, "Bridge \(name) is \(order.word) by an administrator.") }
+        sendCommands()
+        if case .done = outcome { log.write(.notice, "Bridge \(name) is \(command.word) by an administrator.") }
         return outcome
     }
 
@@ -147,7 +147,7 @@ extension BridgePlan {
     }
 }
 
-extension BridgeOrder {
+extension BridgeCommand {
     /// What has become of the bridge.
     fileprivate var word: String {
         switch self {

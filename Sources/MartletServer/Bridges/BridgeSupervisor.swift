@@ -32,7 +32,7 @@ final class BridgeSupervisor {
     private var path: String?
     /// Why that file must not be written: it has contents that could not be read.
     private var unreadable: String?
-    private var orders: [(BridgeMessage, BridgePlan)] = []
+    private var commands: [(BridgeMessage, BridgePlan)] = []
     /// How many connections each bridge runs with, by its client identifier here: as long as the broker runs, for
     /// another number dispatches topics to other queues.
     private var connectionCounts: [EncodedString: Int] = [:]
@@ -79,8 +79,8 @@ final class BridgeSupervisor {
 
     /// Takes the messages to the loops, in order, each with the plan whose client identifier says which loop it is for.
     func takeMessages() -> [(BridgeMessage, BridgePlan)] {
-        defer { orders = [] }
-        return orders
+        defer { commands = [] }
+        return commands
     }
 
     // MARK: From start to end
@@ -175,12 +175,12 @@ final class BridgeSupervisor {
     /// Ends a bridge, and its sessions.
     private func remove(_ plan: BridgePlan) {
         connectionCounts[plan.settings.localClientIdentifier] = nil
-        orders.append((.remove(plan.name), plan))
+        commands.append((.remove(plan.name), plan))
     }
 
     private func run(_ plan: BridgePlan, atOnce: Bool = false) {
         connectionCounts[plan.settings.localClientIdentifier] = plan.connectionCount
-        orders.append((.run(plan, atOnce: atOnce, isPaused: isPaused(plan.name)), plan))
+        commands.append((.run(plan, atOnce: atOnce, isPaused: isPaused(plan.name)), plan))
     }
 
     private var sorted: [Row] { rows.sorted { $0.key < $1.key }.map(\.value) }
@@ -215,7 +215,7 @@ final class BridgeSupervisor {
 
     /// Ends a session of a connection that the bridge does not have any more.
     func endSession(_ clientIdentifier: EncodedString, of plan: BridgePlan) {
-        orders.append((.endSession(clientIdentifier), plan))
+        commands.append((.endSession(clientIdentifier), plan))
     }
 
     /// Keeps the number of connections that a bridge had before, because messages wait for them.
@@ -228,13 +228,13 @@ final class BridgeSupervisor {
                 + "\(plan.connectionCount) takes effect at a start without queued messages.")
         rows[name]?.plan = kept
         connectionCounts[plan.settings.localClientIdentifier] = count
-        orders = orders.map { message, old in
+        commands = commands.map { message, old in
             guard case .run(_, let atOnce, let isPaused) = message, old.name == name else { return (message, old) }
             return (.run(kept, atOnce: atOnce, isPaused: isPaused), kept)
         }
     }
 
-    // MARK: Orders
+    // MARK: Commands
 
     private struct Refusal: Error {
         let reasons: [String]
@@ -243,14 +243,14 @@ final class BridgeSupervisor {
     /// Carries out an administrator's order.
     ///
     /// - Parameters:
-    ///   - order: what.
+    ///   - command: what.
     ///   - name: of which bridge.
     ///   - configuration: what is in force.
     ///   - locations: where its lines stand.
     func perform(
-        _ order: BridgeOrder, on name: String, _ configuration: BrokerConfiguration, _ locations: ConfigurationLocations
-    ) -> BridgeOrderOutcome {
-        if case .add(let settings) = order {
+        _ command: BridgeCommand, on name: String, _ configuration: BrokerConfiguration, _ locations: ConfigurationLocations
+    ) -> BridgeCommandOutcome {
+        if case .add(let settings) = command {
             guard rows[name] == nil else { return .conflict("There is a bridge of this name.") }
             guard memory.sections.count < Limits.addedBridgesMax else {
                 return .conflict(
@@ -259,7 +259,7 @@ final class BridgeSupervisor {
             return set(settings, name, nil, configuration)
         }
         guard let row = rows[name] else { return .notFound }
-        switch order {
+        switch command {
         case .add: return .notFound
         case .pause: return setPaused(true, name, row)
         case .resume: return setPaused(false, name, row)
@@ -279,25 +279,25 @@ final class BridgeSupervisor {
         }
     }
 
-    private static func standsInFile(_ name: String, _ locations: ConfigurationLocations, _ what: String) -> BridgeOrderOutcome {
+    private static func standsInFile(_ name: String, _ locations: ConfigurationLocations, _ what: String) -> BridgeCommandOutcome {
         let place = locations.opening(ofBridge: name).map { "in \($0.file) line \($0.line)" } ?? "in the configuration"
         return .conflict("It is defined \(place), and is \(what) there; reload the configuration afterwards.")
     }
 
-    private func setPaused(_ isPaused: Bool, _ name: String, _ row: Row) -> BridgeOrderOutcome {
+    private func setPaused(_ isPaused: Bool, _ name: String, _ row: Row) -> BridgeCommandOutcome {
         keeping {
             $0.setPaused(name, isPaused)
         } then: {
-            if let plan = row.plan { orders.append((isPaused ? .pause(name) : .resume(name), plan)) }
+            if let plan = row.plan { commands.append((isPaused ? .pause(name) : .resume(name), plan)) }
             return .done(warnings: [])
         }
     }
 
     /// Creates a bridge from options, or changes those of one that exists.
     private func set(
-        _ settings: [BridgeOrder.Setting], _ name: String, _ old: (section: BridgeSection, row: Row)?,
+        _ settings: [BridgeCommand.Setting], _ name: String, _ old: (section: BridgeSection, row: Row)?,
         _ configuration: BrokerConfiguration
-    ) -> BridgeOrderOutcome {
+    ) -> BridgeCommandOutcome {
         let section: BridgeSection
         do throws(BridgeSectionRefusal) {
             section = try Self.section(settings, name, old?.section)
@@ -331,7 +331,7 @@ final class BridgeSupervisor {
     }
 
     private static func section(
-        _ settings: [BridgeOrder.Setting], _ name: String, _ old: BridgeSection?
+        _ settings: [BridgeCommand.Setting], _ name: String, _ old: BridgeSection?
     ) throws(BridgeSectionRefusal) -> BridgeSection {
         var section: BridgeSection
         if let old { section = old } else { section = try BridgeSection(name: name) }
@@ -383,7 +383,7 @@ final class BridgeSupervisor {
     // MARK: What is kept
 
     /// Changes the file of bridges, and calls `done` if it was written.
-    private func keeping(_ change: (inout BridgeMemory) -> Void, then done: () -> BridgeOrderOutcome) -> BridgeOrderOutcome {
+    private func keeping(_ change: (inout BridgeMemory) -> Void, then done: () -> BridgeCommandOutcome) -> BridgeCommandOutcome {
         var changed = memory
         change(&changed)
         if let path, changed != memory {

@@ -24,7 +24,7 @@ final class SharedSecurity {
 
     private let document: SecurityDocument
     private let log: Log
-    private let send: (AccessOrder) -> Void
+    private let send: (AccessCommand) -> Void
     /// Has a file read that came in chunks; `loaded` gets the result.
     private let read: ([[UInt8]]) -> Void
     /// Called with what another node has changed.
@@ -50,7 +50,8 @@ final class SharedSecurity {
     ///   - changed: called with what another node has changed.
     ///   - read: has a file read that came in chunks; `loaded` gets the result.
     init(
-        _ document: SecurityDocument, log: Log, send: @escaping (AccessOrder) -> Void, changed: @escaping (SecurityChanges) -> Void,
+        _ document: SecurityDocument, log: Log, send: @escaping (AccessCommand) -> Void,
+        changed: @escaping (SecurityChanges) -> Void,
         read: @escaping ([[UInt8]]) -> Void
     ) {
         (self.document, self.log, self.send, self.changed, self.read) = (document, log, send, changed, read)

@@ -192,7 +192,7 @@ public final class NATSConnection: StreamOwner {
 
     private var now: UInt64 { events.nowMilliseconds }
 
-    // MARK: Orders
+    // MARK: Commands
 
     public func start() {
         session.start(now: now)

@@ -91,7 +91,7 @@ public final class NATSSession {
         return [deadline, refused.retriesAt, requests.nextDeadline].compactMap { $0 }.min()
     }
 
-    // MARK: Orders
+    // MARK: Commands
 
     public func start(now: UInt64) {
         guard state == .idle else { return }

@@ -177,7 +177,7 @@ final class BridgeRunner: StreamOwner {
 
     var nextDeadline: UInt64? { [bridge.nextDeadline, dialer?.nextDeadline, probe?.nextDeadline].compactMap { $0 }.min() }
 
-    // MARK: Orders
+    // MARK: Commands
 
     func start() {
         bridge.start(now: now)
@@ -225,7 +225,7 @@ final class BridgeRunner: StreamOwner {
     func forgetTopics() {
         for topic in figures.systemTopics(name: plan.name) { loop.shard.publishSystemTopic(topic, "") }
         guard plan.settings.notifies, let topic = plan.settings.stateTopic else { return }
-        loop.shard.orderOwn(.publish(PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: [])))
+        loop.shard.performOwn(.publish(PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: [])))
     }
 
     // MARK: The other broker
@@ -399,7 +399,7 @@ final class BridgeRunner: StreamOwner {
         case .forget: client = nil
         case .publish(let topic, let payload):
             let packet = PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: payload)
-            loop.shard.orderOwn(.publish(packet))
+            loop.shard.performOwn(.publish(packet))
         case .log(let level, let text): log(level, text)
         case .changed: return
         }

@@ -2,7 +2,7 @@ package import BrokerModel
 package import Cluster
 
 /// An order of the control thread to the bucket in which nodes share dynamic security and bans.
-package enum AccessOrder: Sendable {
+package enum AccessCommand: Sendable {
     /// Put dynamic security in the place of the one with the number `base`, in chunks; a verdict follows.
     case security(base: UInt64, [[UInt8]])
     /// Store a ban, or that it is lifted; `banAnswer` with `token` follows.
@@ -23,7 +23,7 @@ package enum AccessNews: Sendable {
     case whole(AccessState)
     /// A ban was made or lifted, here or on another node.
     case ban(BanEntry)
-    /// What became of an order: why it was not carried out; nil if it was, and all that holds on account of it was
+    /// What became of a command: why it was not carried out; nil if it was, and all that holds on account of it was
     /// told.
     case banAnswer(token: UInt64, String?)
     /// Dynamic security is this, in chunks.

@@ -50,7 +50,7 @@ package enum ToGateway: Sendable {
     /// Asks the gateway for the cluster's status.
     case report
     /// A read or change of the access data that nodes share.
-    case access(AccessOrder)
+    case access(AccessCommand)
     /// This node's summary, which goes to the others.
     case summary(NodeSummary)
     /// Why the servers do not do what the configuration asks of them; nil if they do, or nobody knows.

@@ -40,7 +40,7 @@ package enum LoopMessage: Sendable {
     /// Answer an administrator.
     case ask(ShardQuery)
     /// Carry out an administrator's order.
-    case order(ShardOrder)
+    case command(ShardCommand)
     /// Dynamic security has changed what some clients may do.
     case rights(RightsChange)
     /// A request of a client to the broker is answered, which had so many bytes.

@@ -96,13 +96,13 @@ final class SharedSessionCount: SessionCount {
     func leave() { value.subtract(1, ordering: .relaxed) }
 }
 
-/// What a loop answers the control thread, which has asked it, or given it an order.
+/// What a loop answers the control thread, which has asked it, or given it a command.
 package enum LoopAnswer: Sendable {
     /// A page that was asked for.
     case reply(ShardReply)
-    /// What has become of an order.
-    case outcome(ShardOrderOutcome)
-    /// A question or an order was not taken: too many wait there.
+    /// What has become of a command.
+    case outcome(ShardCommandOutcome)
+    /// A question or a command was not taken: too many wait there.
     case declined(token: UInt64)
     /// What has happened to a client, while somebody wants to know.
     case event(PresenceEvent)

@@ -120,7 +120,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
             case .ask(let query): if !shard.ask(query) { control?.post(.answer(.declined(token: query.token))) }
-            case .order(let order): if !shard.order(order) { control?.post(.answer(.declined(token: order.token))) }
+            case .command(let command): if !shard.perform(command) { control?.post(.answer(.declined(token: command.token))) }
             case .rights(let change): shard.change(change)
             case .answered(let byteCount): shard.answered(byteCount)
             case .statistics(let token):

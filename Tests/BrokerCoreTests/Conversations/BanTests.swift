@@ -123,7 +123,7 @@ import Testing
             client.lose()
         }
         client.connect()
-        _ = broker.order(.kick("client", publishesWill: true))
+        _ = broker.perform(.kick("client", publishesWill: true))
         #expect(broker.offences.isEmpty)
         client.connect()
         client.disconnect()

@@ -18,7 +18,7 @@ struct TopicMeterTests {
 
     private func count(_ filters: TopicFilter..., in broker: SimulatedBroker) {
         for filter in filters {
-            for shard in 0..<broker.shardCount { #expect(broker.order(.meterTopic(filter), of: shard) == .done) }
+            for shard in 0..<broker.shardCount { #expect(broker.perform(.meterTopic(filter), of: shard) == .done) }
         }
     }
 
@@ -71,11 +71,11 @@ struct TopicMeterTests {
         #expect(meters(broker).count == 3)
         let publisher = broker.connected("publisher")
         publisher.publish("c", "1")
-        #expect(broker.order(.unmeterTopic("a")) == .done && broker.order(.unmeterTopic("a")) == .notFound)
+        #expect(broker.perform(.unmeterTopic("a")) == .done && broker.perform(.unmeterTopic("a")) == .notFound)
         publisher.publish("c", "1")
         publisher.publish("a", "1")
         #expect(meters(broker)["c"]?.received == 2 && meters(broker)["a"] == nil)
-        #expect(broker.order(.unmeterTopic("b")) == .done && broker.order(.unmeterTopic("c")) == .done)
+        #expect(broker.perform(.unmeterTopic("b")) == .done && broker.perform(.unmeterTopic("c")) == .done)
         #expect(broker.cores[0].topicMetrics.observed == nil)
         let topics = ObservedTopics(hashing: TopicHash(seed: 1))
         for number in 0..<Limits.topicMetersMax { #expect(topics.addMeter("t/\(number)")) }

@@ -26,7 +26,7 @@ struct TraceTests {
 
     private func begin(_ broker: SimulatedBroker, _ subject: TraceSubject, number: Int = 0, payload: Int = 1024) {
         let wish = TraceWish(number: number, subject, payloadBytesMax: payload)
-        for shard in 0..<broker.shardCount { #expect(broker.order(.beginTrace(wish), of: shard) == .done) }
+        for shard in 0..<broker.shardCount { #expect(broker.perform(.beginTrace(wish), of: shard) == .done) }
     }
 
     @Test(arguments: [1, 3]) func `every packet of a client is recorded from its CONNECT to its end, and nobody else's`(shards: Int)
@@ -53,7 +53,7 @@ struct TraceTests {
         let client = broker.connected("client")
         begin(broker, .client("client"))
         client.ping()
-        #expect(broker.order(.endTrace(0)) == .done && broker.order(.endTrace(0)) == .notFound)
+        #expect(broker.perform(.endTrace(0)) == .done && broker.perform(.endTrace(0)) == .notFound)
         client.ping()
         #expect(lines(broker) == ["in pingreq client", "out pingresp client"])
         // Another one in its place is of somebody else.

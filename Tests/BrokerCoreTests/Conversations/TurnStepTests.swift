@@ -173,12 +173,12 @@ import Testing
             switch kind {
             case 0: if let id { core.closed(id) }
             case 1: broker.connected("client")
-            case 2: _ = core.order(ShardOrder(.kick("client", publishesWill: false), token: 1))
+            case 2: _ = core.perform(ShardCommand(.kick("client", publishesWill: false), token: 1))
             default: client.connection?.send([0, 0])
             }
             broker.settle()
             #expect(suback(client) == nil || kind == 3)
-            if kind == 1 { _ = core.order(ShardOrder(.endSession("client", publishesWill: false), token: 1)) }
+            if kind == 1 { _ = core.perform(ShardCommand(.endSession("client", publishesWill: false), token: 1)) }
             if kind == 0 { client.connection?.close() }
             broker.settle()
             #expect(isClean(broker), "\(kind)")
@@ -259,14 +259,14 @@ import Testing
 
     // MARK: Ends of sessions
 
-    enum End: CaseIterable { case disconnect, loss, takeover, expiry, order, move }
+    enum End: CaseIterable { case disconnect, loss, takeover, expiry, command, move }
 
     @Test(arguments: [1, 3], End.allCases)
     func `a session with many deep subscriptions ends at once, and is taken down over many turns`(shards: Int, end: End) throws {
         let broker = SimulatedBroker(shards: shards)
         let publisher = broker.connected("publisher")
         let client = broker.client("client")
-        client.connect(expiry: end == .expiry || end == .order || end == .takeover ? 10 : nil)
+        client.connect(expiry: end == .expiry || end == .command || end == .takeover ? 10 : nil)
         let filters = Self.deepFilters(300)
         client.subscribe(subscriptions(filters + [TopicFilter("t")].compactMap { $0 }))
         publisher.publish("t", "before")
@@ -281,7 +281,7 @@ import Testing
         case .expiry:
             client.disconnect()
             broker.now += 20_000
-        case .order: _ = core.order(ShardOrder(.endSession("client", publishesWill: false), token: 1))
+        case .command: _ = core.perform(ShardCommand(.endSession("client", publishesWill: false), token: 1))
         case .move: core.endLocalSession(of: "client")
         }
         var hasEnded = false

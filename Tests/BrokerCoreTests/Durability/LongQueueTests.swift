@@ -115,7 +115,7 @@ import Testing
         client.connect(clean: true)
         broker.settle()
         #expect(broker.store?.rows[.entry]?.count == count && broker.store?.rows[.message]?.count == count)
-        #expect(broker.order(.purgeQueue(of: "other", matching: nil)) == .removed(count))
+        #expect(broker.perform(.purgeQueue(of: "other", matching: nil)) == .removed(count))
         #expect(broker.store?.rows[.entry]?.isEmpty == true && broker.store?.rows[.message]?.isEmpty == true)
         #expect(other.texts.isEmpty && queue(broker, "other")?.isEmpty == true)
     }
@@ -257,7 +257,7 @@ import Testing
             broker.settle()
         }
         send(0..<60)
-        #expect(broker.order(.purgeQueue(of: "absent", matching: "shared")) == .removed(30))
+        #expect(broker.perform(.purgeQueue(of: "absent", matching: "shared")) == .removed(30))
         queue(broker)?.checkInvariants()
         #expect(queue(broker)?.waiting == 30 && broker.store?.rows[.entry]?.count == 30)
         send(60..<80)

@@ -45,16 +45,16 @@ import Testing
             broker.settle()
         }
 
-        /// Gives the order, and one turn to begin with it.
+        /// Gives the command, and one turn to begin with it.
         func begin(_ filter: TopicFilter? = "t/1", token: UInt64 = 1) {
-            #expect(core.order(ShardOrder(.purgeQueue(of: "away", matching: filter), token: token)))
+            #expect(core.perform(ShardCommand(.purgeQueue(of: "away", matching: filter), token: token)))
             broker.step()
         }
 
         /// Some turns, in which the store answers.
         func step(_ count: Int) { for _ in 0..<count { broker.stepOnce() } }
 
-        func results() -> [ShardOrderOutcome.Result] { broker.takeOutcomes(of: 0).map(\.result) }
+        func results() -> [ShardCommandOutcome.Result] { broker.takeOutcomes(of: 0).map(\.result) }
 
         mutating func crash(committing: Int = 0) {
             broker = broker.crashed(committing: committing)
@@ -73,10 +73,10 @@ import Testing
     @Test func `a purge by topic reaches what only the store has, and what stays keeps its order`() {
         let house = House()
         house.publish(0..<1000)
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(333))
+        #expect(house.broker.perform(.purgeQueue(of: "away", matching: "t/1")) == .removed(333))
         #expect(house.entryRows == 667 && house.session?.queue.waiting == 667)
         house.session?.queue.checkInvariants()
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(0))
+        #expect(house.broker.perform(.purgeQueue(of: "away", matching: "t/1")) == .removed(0))
         house.publish(1000..<1010)
         house.connect()
         #expect(house.numbers == numbers(0..<1000) + Array(1000..<1010))
@@ -93,7 +93,7 @@ import Testing
         house.publish(0..<100, padding: padding)
         house.crash()
         #expect(house.session?.queue.waitingResident == 8)
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(33))
+        #expect(house.broker.perform(.purgeQueue(of: "away", matching: "t/1")) == .removed(33))
         house.session?.queue.checkInvariants()
         // It was answered, so it is on the disk.
         house.crash()
@@ -113,7 +113,7 @@ import Testing
         house.publish(0..<400)
         house.begin()
         var (turns, largest) = (0, 0)
-        while house.core.inspection.orders.isEmpty == false, house.broker.stepOnce() {
+        while house.core.inspection.commands.isEmpty == false, house.broker.stepOnce() {
             turns += 1
             largest = max(largest, house.session?.queue.paged?.asked.count ?? 0)
         }
@@ -121,13 +121,13 @@ import Testing
         #expect(house.results() == [.removed(133)])
     }
 
-    @Test func `other orders and questions go on while the store reads`() {
+    @Test func `other commands and questions go on while the store reads`() {
         let house = House()
         house.publish(0..<200)
         house.begin()
         while house.broker.step() {}
-        #expect(!house.core.inspection.orders.isEmpty && house.core.nextDeadline != house.broker.now)
-        #expect(house.core.order(ShardOrder(.kick("publisher", publishesWill: true), token: 2)))
+        #expect(!house.core.inspection.commands.isEmpty && house.core.nextDeadline != house.broker.now)
+        #expect(house.core.perform(ShardCommand(.kick("publisher", publishesWill: true), token: 2)))
         while house.broker.step() {}
         #expect(house.results() == [.done])
         house.broker.settle()
@@ -168,7 +168,7 @@ import Testing
         #expect(house.entryRows == 0 && house.session?.queue.isEmpty == true)
     }
 
-    @Test(arguments: 1...4) func `what comes after an order stays, without a filter too`(seed: UInt64) {
+    @Test(arguments: 1...4) func `what comes after a command stays, without a filter too`(seed: UInt64) {
         for filter in [TopicFilter("t/#"), nil] {
             let house = House(seed: seed)
             house.publish(0..<300)
@@ -193,7 +193,7 @@ import Testing
         house.step(steps)
         house.begin(steps % 4 == 0 ? nil : "t/2", token: 3)
         house.broker.settle()
-        #expect(house.core.inspection.orders.isEmpty)
+        #expect(house.core.inspection.commands.isEmpty)
         let counts = house.results().map { if case .removed(let count) = $0 { count } else { -1 } }
         #expect(counts.count == 3 && counts.allSatisfy { $0 >= 0 })
         #expect(counts.reduce(0, +) == (steps % 4 == 0 ? 300 : 200))
@@ -203,7 +203,7 @@ import Testing
     }
 
     private enum End: CaseIterable {
-        case cleanStart, expiry, order
+        case cleanStart, expiry, command
     }
 
     @Test(arguments: [0, 1, 3, 6, 10]) func `an order on a session that ends meanwhile is answered, and nothing is left`(steps: Int)
@@ -216,11 +216,11 @@ import Testing
             switch end {
             case .cleanStart: house.client.connect(clean: true)
             case .expiry: house.broker.advance(seconds: 10)
-            case .order: _ = house.core.order(ShardOrder(.endSession("away", publishesWill: true), token: 2))
+            case .command: _ = house.core.perform(ShardCommand(.endSession("away", publishesWill: true), token: 2))
             }
             house.broker.settle()
             let results = house.results().filter { $0 != .done }
-            #expect(results.count == 1 && house.core.inspection.orders.isEmpty)
+            #expect(results.count == 1 && house.core.inspection.commands.isEmpty)
             guard case .removed(0...100)? = results.first else { return #expect(Bool(false), "\(results)") }
             #expect(house.entryRows == 0 && house.client.texts.isEmpty)
         }
@@ -276,7 +276,7 @@ import Testing
         house.broker.store?.mode = mode
         house.begin()
         house.broker.settle()
-        #expect(house.results() == [.removedInPart(33, .unstored)] && house.core.inspection.orders.isEmpty)
+        #expect(house.results() == [.removedInPart(33, .unstored)] && house.core.inspection.commands.isEmpty)
     }
 
     @Test func `a store that is given what there is now and then is not awaited`() {
@@ -302,7 +302,7 @@ import Testing
         house.publish(0..<100)
         let keys = (house.broker.store?.rows[.entry] ?? [:]).keys.sorted()
         lose([keys[30], keys[31]], of: house)
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removedInPart(32, .unreadable(2)))
+        #expect(house.broker.perform(.purgeQueue(of: "away", matching: "t/1")) == .removedInPart(32, .unreadable(2)))
         #expect(house.session?.queue.waiting == 68)
         house.connect()
         #expect(house.numbers == numbers(0..<100).filter { $0 != 30 })
@@ -313,14 +313,15 @@ import Testing
         let house = House()
         house.publish(0..<500)
         lose((house.broker.store?.rows[.entry] ?? [:]).keys.sorted().dropFirst(100), of: house)
-        guard case .removedInPart(33, .unreadable(let count))? = house.broker.order(.purgeQueue(of: "away", matching: "t/1")) else {
-            return #expect(Bool(false), "the order has another outcome")
+        guard case .removedInPart(33, .unreadable(let count))? = house.broker.perform(.purgeQueue(of: "away", matching: "t/1"))
+        else {
+            return #expect(Bool(false), "the command has another outcome")
         }
         #expect((101...132).contains(count))
         #expect(house.session?.queue.waiting == 467)
         house.session?.queue.checkInvariants()
         // Another one begins anew.
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/0")) != nil && house.core.inspection.orders.isEmpty)
+        #expect(house.broker.perform(.purgeQueue(of: "away", matching: "t/0")) != nil && house.core.inspection.commands.isEmpty)
     }
 
     @Test func `what gives way in a full queue while it is read is no message that cannot be read`() {
@@ -354,7 +355,7 @@ import Testing
         }
         house.broker.settle()
         house.broker.advance(seconds: 20)
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(40))
+        #expect(house.broker.perform(.purgeQueue(of: "away", matching: "t/1")) == .removed(40))
         house.connect()
         #expect(house.numbers == numbers(0..<120).filter { $0 % 2 == 1 })
         #expect(house.entryRows == 0)
@@ -373,7 +374,7 @@ import Testing
         }
         house.broker.settle()
         let expected = (0..<90).filter { $0 % 5 == 0 || $0 % 3 != 1 }
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(90 - expected.count))
+        #expect(house.broker.perform(.purgeQueue(of: "away", matching: "t/1")) == .removed(90 - expected.count))
         house.session?.queue.checkInvariants()
         house.connect()
         #expect(house.numbers == expected)

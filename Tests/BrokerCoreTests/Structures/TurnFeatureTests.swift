@@ -20,11 +20,11 @@ struct TurnFeatureTests {
     @Test func `a feature with work asks for a turn at once, and for none when it is done`() {
         let broker = SimulatedBroker()
         let core = broker.cores[0]
-        let isTaken = core.order(ShardOrder(.kick("nobody", publishesWill: true), token: 1))
+        let isTaken = core.perform(ShardCommand(.kick("nobody", publishesWill: true), token: 1))
         #expect(isTaken)
-        #expect(OrderScheduler.hasWork(core) && core.featureDeadline == core.now && core.nextDeadline == core.now)
+        #expect(CommandScheduler.hasWork(core) && core.featureDeadline == core.now && core.nextDeadline == core.now)
         broker.settle()
-        #expect(!OrderScheduler.hasWork(core) && core.featureDeadline == nil)
+        #expect(!CommandScheduler.hasWork(core) && core.featureDeadline == nil)
     }
 
     @Test func `no more bytes of requests wait than may`() {

@@ -94,7 +94,7 @@ extension Control {
 
     /// `ctl bridge pause NAME` and `resume NAME`.
     public func setBridge(_ name: String, isPaused: Bool) throws(ControlError) {
-        try order(ControlRequest(.post, ["bridges", name, isPaused ? "pause" : "resume"]), about: name) { _ in
+        try perform(ControlRequest(.post, ["bridges", name, isPaused ? "pause" : "resume"]), about: name) { _ in
             isPaused ? "The bridge \(name) is paused. Messages for it wait." : "The bridge \(name) is resumed."
         }
         if !isPaused { sayState(ofBridge: name) }
@@ -132,7 +132,7 @@ extension Control {
 
     /// `ctl bridge remove NAME`.
     public func removeBridge(_ name: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["bridges", name]), about: name) { _ in
+        try perform(ControlRequest(.delete, ["bridges", name]), about: name) { _ in
             "The bridge \(name) is removed, and what has waited for it."
         }
     }

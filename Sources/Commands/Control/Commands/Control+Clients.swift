@@ -110,7 +110,7 @@ extension Control {
             ? ControlRequest(.delete, ["clients", name], query: Self.everywhere)
             : ControlRequest(
                 .delete, ["clients", name, "connection"], query: [("will", sendsWill ? nil : "false")] + Self.everywhere)
-        try order(request) { _ in endsSession ? "\(name) is gone, with its session." : "\(name) is disconnected." }
+        try perform(request) { _ in endsSession ? "\(name) is gone, with its session." : "\(name) is disconnected." }
     }
 
     // MARK: Its queue
@@ -156,7 +156,7 @@ extension Control {
     ///
     /// - `filter`: only what it matches; nil for all.
     public func deleteQueue(of name: String, filter: String?) throws(ControlError) {
-        try order(ControlRequest(.delete, ["clients", name, "queue"], query: [("filter", filter)]), about: name) { answer in
+        try perform(ControlRequest(.delete, ["clients", name, "queue"], query: [("filter", filter)]), about: name) { answer in
             Self.removed(answer, "message")
         }
     }

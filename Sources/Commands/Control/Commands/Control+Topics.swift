@@ -50,7 +50,7 @@ extension Control {
     /// `ctl retained FILTER --delete`.
     public func deleteRetained(filter: String, isDryRun: Bool) throws(ControlError) {
         let query: [(String, String?)] = [("filter", filter), ("dry_run", isDryRun ? "true" : nil)]
-        try order(ControlRequest(.delete, ["retained"], query: query)) { answer in
+        try perform(ControlRequest(.delete, ["retained"], query: query)) { answer in
             guard isDryRun else { return Self.removed(answer, "retained message") }
             let count = answer["removed"].integer ?? 0
             return "\(count) retained message\(count == 1 ? "" : "s") would be removed."

@@ -98,7 +98,7 @@ extension Control {
 
     /// `ctl trace stop`.
     public func stopTrace(_ id: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["traces", id]), about: id) { _ in "The trace \(id) has ended and is forgotten." }
+        try perform(ControlRequest(.delete, ["traces", id]), about: id) { _ in "The trace \(id) has ended and is forgotten." }
     }
 
     private func sayTraceLine(_ json: some Sequence<UInt8>) {

@@ -85,10 +85,10 @@ public struct Control {
         if let last { output.say(last) }
     }
 
-    /// An order, and what to say when it is done.
+    /// A command, and what to say when it is done.
     ///
     /// - Parameter name: of what it is about; nil of what has none.
-    func order(
+    func perform(
         _ request: ControlRequest, about name: String? = nil, _ words: (JSONValue) -> String
     ) throws(ControlError) {
         let answer = try ask(request, about: name)
@@ -158,7 +158,7 @@ extension Control {
 
     /// `ctl alarms ack NUMBER`.
     public func acknowledgeAlarm(_ number: Int) throws(ControlError) {
-        try order(ControlRequest(.post, ["alarms", "\(number)", "acknowledge"])) { alarm in
+        try perform(ControlRequest(.post, ["alarms", "\(number)", "acknowledge"])) { alarm in
             "Alarm \(alarm["number"].cell) (\(alarm["name"].cell)) is acknowledged by \(alarm["acknowledged_by"].cell)."
         }
     }
@@ -182,14 +182,14 @@ extension Control {
         body.set("name", name)
         body.set("role", role)
         if let seconds { body.set("expires_at", Figures.timeAfter(seconds: seconds)) }
-        try order(ControlRequest(.post, ["tokens"], body: body.text)) { $0["token"].cell }
+        try perform(ControlRequest(.post, ["tokens"], body: body.text)) { $0["token"].cell }
         guard !output.isJSON, let seconds else { return }
         output.remark("It ends on \(Figures.time(Figures.timeAfter(seconds: seconds))) UTC; --for says otherwise.")
     }
 
     /// `ctl token revoke NAME`.
     public func revokeToken(_ name: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["tokens", name]), about: name) { _ in "The token \(name) is revoked." }
+        try perform(ControlRequest(.delete, ["tokens", name]), about: name) { _ in "The token \(name) is revoked." }
     }
 }
 
@@ -209,12 +209,12 @@ extension Control {
     public func addTopicMetric(_ filter: String) throws(ControlError) {
         var body = JSONObject()
         body.set("filter", filter)
-        try order(ControlRequest(.post, ["topic-metrics"], body: body.text)) { _ in "\(filter) is counted." }
+        try perform(ControlRequest(.post, ["topic-metrics"], body: body.text)) { _ in "\(filter) is counted." }
     }
 
     /// `ctl topic-metrics remove FILTER`.
     public func removeTopicMetric(_ filter: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["topic-metrics"], query: [("filter", filter)])) { _ in
+        try perform(ControlRequest(.delete, ["topic-metrics"], query: [("filter", filter)])) { _ in
             "\(filter) is not counted any more."
         }
     }
@@ -259,7 +259,7 @@ extension Control {
         body.set("who", who)
         if let reason { body.set("reason", reason) }
         if let seconds { body.set("until", Figures.timeAfter(seconds: seconds)) }
-        try order(ControlRequest(.post, ["bans"], body: body.text)) { ban in
+        try perform(ControlRequest(.post, ["bans"], body: body.text)) { ban in
             "The \(Self.word(ban["as"].cell)) \(ban["who"].cell) is banned "
                 + (ban["until"].string.map { "until \(Figures.time($0)) UTC." } ?? "for ever.")
         }
@@ -267,7 +267,7 @@ extension Control {
 
     /// `ctl ban remove WHO`.
     public func liftBan(_ kind: String, _ who: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["bans", kind, who]), about: who) { _ in
+        try perform(ControlRequest(.delete, ["bans", kind, who]), about: who) { _ in
             "The \(Self.word(kind)) \(who) is not banned any more."
         }
     }
@@ -326,6 +326,6 @@ extension Control {
 
     /// `ctl drain --undo`.
     public func endDrain() throws(ControlError) {
-        try order(ControlRequest(.delete, ["drain"])) { _ in "Connections are accepted again." }
+        try perform(ControlRequest(.delete, ["drain"])) { _ in "Connections are accepted again." }
     }
 }

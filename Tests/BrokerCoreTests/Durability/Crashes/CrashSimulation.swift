@@ -111,7 +111,7 @@ struct CrashSimulation {
         }
     }
 
-    /// An order to purge a subscriber's queue.
+    /// A command to purge a subscriber's queue.
     private struct Purge {
         let subscriber: Int
         /// Nil for all of them.
@@ -121,7 +121,7 @@ struct CrashSimulation {
     }
 
     private var purges: [Purge] = []
-    /// How many orders each shard has not answered.
+    /// How many commands each shard has not answered.
     private var unanswered: [Int: Int] = [:]
 
     /// Runs the storm, then the calm.
@@ -262,7 +262,7 @@ struct CrashSimulation {
         let identifier = subscribers[subscriber].identifier
         let shard = broker.shard(of: identifier)
         guard let filter = TopicFilter(Array((topic ?? "t/+").utf8)),
-            broker.cores[shard].order(ShardOrder(.purgeQueue(of: identifier, matching: filter), token: 1))
+            broker.cores[shard].perform(ShardCommand(.purgeQueue(of: identifier, matching: filter), token: 1))
         else { return }
         unanswered[shard, default: 0] += 1
         purges.append(Purge(subscriber: subscriber, topic: topic, sentBefore: sent.count))

@@ -283,7 +283,7 @@ import Testing
         for number in 0..<150 { publisher.publish(number % 2 == 0 ? "a" : "b", "\(number)", qos: .atLeastOnce) }
         cluster.run()
         let node = cluster.nodes[0]
-        #expect(node.cores[0].order(ShardOrder(.purgeQueue(of: "client", matching: "b"))))
+        #expect(node.cores[0].perform(ShardCommand(.purgeQueue(of: "client", matching: "b"))))
         for _ in 0..<steps { node.stepOnce() }
         cluster.connect(client, to: 1)
         let removed: Int

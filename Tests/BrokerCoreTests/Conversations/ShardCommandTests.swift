@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerModel
 
 /// What an administrator has a shard do.
-struct OrderTests {
+struct ShardCommandTests {
     private func broker(_ settings: BrokerSettings = SimulatedBroker.testSettings) -> SimulatedBroker {
         SimulatedBroker(settings: settings)
     }
@@ -18,11 +18,11 @@ struct OrderTests {
             watcher.subscribe("gone")
             let client = broker.client("client")
             client.connect(expiry: 100, will: Will(topic: "gone", payload: [1]))
-            #expect(broker.order(.kick("client", publishesWill: publishesWill)) == .done)
+            #expect(broker.perform(.kick("client", publishesWill: publishesWill)) == .done)
             #expect(client.disconnectReason == .administrativeAction && !client.isConnected)
             #expect(watcher.messages.count == (publishesWill ? 1 : 0))
             #expect(broker.statistics().clientsTotal == 2)
-            #expect(broker.order(.kick("client", publishesWill: true)) == .notFound)
+            #expect(broker.perform(.kick("client", publishesWill: true)) == .notFound)
             #expect(client.connect(clean: false, expiry: 100)?.sessionPresent == true)
         }
     }
@@ -35,10 +35,10 @@ struct OrderTests {
         client.connect(expiry: 100, will: Will(topic: "gone", properties: .having { $0.willDelayInterval = 50 }))
         client.subscribe("t")
         if !isConnected { client.lose() }
-        #expect(broker.order(.endSession("client", publishesWill: true)) == .done)
+        #expect(broker.perform(.endSession("client", publishesWill: true)) == .done)
         #expect(watcher.messages.count == 1)
         #expect(broker.statistics().clientsTotal == 1)
-        #expect(broker.order(.endSession("client", publishesWill: true)) == .notFound)
+        #expect(broker.perform(.endSession("client", publishesWill: true)) == .notFound)
         #expect(client.connect(clean: false, expiry: 100)?.sessionPresent == false)
     }
 
@@ -50,17 +50,17 @@ struct OrderTests {
         client.subscribe("#", qos: .atLeastOnce)
         let publisher = broker.connected("publisher")
         for number in 0..<10 { publisher.publish("\(number % 2)/\(number)", "\(number)", qos: .atLeastOnce) }
-        #expect(broker.order(.purgeQueue(of: "client", matching: "1/#")) == .removed(4))
-        #expect(broker.order(.purgeQueue(of: "client", matching: "1/#")) == .removed(0))
+        #expect(broker.perform(.purgeQueue(of: "client", matching: "1/#")) == .removed(4))
+        #expect(broker.perform(.purgeQueue(of: "client", matching: "1/#")) == .removed(0))
         client.lose()
         client.acknowledgement = .automatic
         client.connect(clean: false, expiry: 100)
         #expect(client.texts == ["0", "1", "0", "1", "2", "4", "6", "8"])
         client.lose()
         for _ in 0..<9_000 { publisher.publish("x", "x", qos: .atLeastOnce) }
-        #expect(broker.order(.purgeQueue(of: "client", matching: nil)) == .removed(1000))
+        #expect(broker.perform(.purgeQueue(of: "client", matching: nil)) == .removed(1000))
         #expect(broker.statistics().storedMessages == 0)
-        #expect(broker.order(.purgeQueue(of: "nobody", matching: nil)) == .notFound)
+        #expect(broker.perform(.purgeQueue(of: "nobody", matching: nil)) == .notFound)
     }
 
     @Test func `a long queue is purged over several turns`() {
@@ -76,13 +76,13 @@ struct OrderTests {
             broker.settle()
         }
         let core = broker.cores[0]
-        for action in [ShardOrder.Action.purgeQueue(of: "client", matching: "a"), .purgeQueue(of: "client", matching: nil)] {
-            #expect(core.order(ShardOrder(action)))
+        for action in [ShardCommand.Action.purgeQueue(of: "client", matching: "a"), .purgeQueue(of: "client", matching: nil)] {
+            #expect(core.perform(ShardCommand(action)))
             var turns = 0
-            while !core.inspection.orders.isEmpty {
-                let before = core.inspection.orders.stepCount
+            while !core.inspection.commands.isEmpty {
+                let before = core.inspection.commands.stepCount
                 #expect(broker.step())
-                #expect(core.inspection.orders.stepCount - before <= Limits.orderStepsPerTurn)
+                #expect(core.inspection.commands.stepCount - before <= Limits.commandStepsPerTurn)
                 turns += 1
             }
             #expect(turns >= 2)
@@ -96,10 +96,10 @@ struct OrderTests {
         let publisher = broker.connected("publisher")
         for number in 0..<5 { publisher.publish("a/\(number)", "x", qos: .atLeastOnce, retain: true) }
         publisher.publish("b", "x", qos: .atLeastOnce, retain: true)
-        #expect(broker.order(.deleteRetained("a/+", isRehearsal: true)) == .removed(5))
+        #expect(broker.perform(.deleteRetained("a/+", isRehearsal: true)) == .removed(5))
         #expect(broker.statistics().retainedMessages == 6)
-        #expect(broker.order(.deleteRetained("a/+", isRehearsal: false)) == .removed(5))
-        #expect(broker.order(.deleteRetained("a/+", isRehearsal: false)) == .removed(0))
+        #expect(broker.perform(.deleteRetained("a/+", isRehearsal: false)) == .removed(5))
+        #expect(broker.perform(.deleteRetained("a/+", isRehearsal: false)) == .removed(0))
         broker.commit()
         #expect(broker.crashed().statistics().retainedMessages == 1)
     }
@@ -109,25 +109,25 @@ struct OrderTests {
         let subscriber = broker.connected("subscriber")
         subscriber.subscribe("a/#", qos: .exactlyOnce)
         let packet = PublishPacket(topic: "a/b", qos: .atLeastOnce, retain: true, payload: [1])
-        guard case .published(.success, let receivers) = broker.order(.publish(packet)) else {
+        guard case .published(.success, let receivers) = broker.perform(.publish(packet)) else {
             Issue.record("the message was not published")
             return
         }
         #expect(receivers == (shards == 1 ? 1 : nil) || broker.shard(of: "subscriber") == 0)
         #expect(subscriber.messages.map(\.topic) == ["a/b"] && subscriber.messages.first?.qos == .atLeastOnce)
         #expect(broker.statistics().retainedMessages == 1)
-        #expect(broker.order(.publish(PublishPacket(topic: "x"))) == .published(.noMatchingSubscribers, receivers: 0))
-        #expect(broker.order(.publish(PublishPacket(topic: "a/+"))) == .published(.topicNameInvalid, receivers: nil))
-        #expect(broker.order(.publish(PublishPacket(topic: ""))) == .published(.topicNameInvalid, receivers: nil))
+        #expect(broker.perform(.publish(PublishPacket(topic: "x"))) == .published(.noMatchingSubscribers, receivers: 0))
+        #expect(broker.perform(.publish(PublishPacket(topic: "a/+"))) == .published(.topicNameInvalid, receivers: nil))
+        #expect(broker.perform(.publish(PublishPacket(topic: ""))) == .published(.topicNameInvalid, receivers: nil))
     }
 
-    @Test func `too many orders at once are not taken`() {
+    @Test func `too many commands at once are not taken`() {
         let broker = broker()
         let core = broker.cores[0]
-        for _ in 0..<Limits.ordersMax { #expect(core.order(ShardOrder(.kick("nobody", publishesWill: true), token: 1))) }
-        #expect(!core.order(ShardOrder(.kick("nobody", publishesWill: true), token: 1)))
-        for _ in 0..<2 { core.orderOwn(.publish(PublishPacket(topic: "own"))) }
+        for _ in 0..<Limits.commandsMax { #expect(core.perform(ShardCommand(.kick("nobody", publishesWill: true), token: 1))) }
+        #expect(!core.perform(ShardCommand(.kick("nobody", publishesWill: true), token: 1)))
+        for _ in 0..<2 { core.performOwn(.publish(PublishPacket(topic: "own"))) }
         broker.settle()
-        #expect(broker.takeOutcomes(of: 0).count == Limits.ordersMax + 2)
+        #expect(broker.takeOutcomes(of: 0).count == Limits.commandsMax + 2)
     }
 }

@@ -1,10 +1,10 @@
 public import MQTTCodec
 
-/// What an administrator wants done on one shard, answered by a `ShardOrderOutcome`.
+/// What an administrator wants done on one shard, answered by a `ShardCommandOutcome`.
 ///
-/// What has much to do is done over several turns, so that nobody's messages are delayed; orders are carried out one
+/// What has much to do is done over several turns, so that nobody's messages are delayed; commands are carried out one
 /// after the other.
-public struct ShardOrder: Sendable {
+public struct ShardCommand: Sendable {
     public enum Action: Sendable {
         /// End a client's connection: a 5.0 client is told Administrative action (0x98). Its session goes on as long as
         /// it was to.
@@ -14,8 +14,8 @@ public struct ShardOrder: Sendable {
         case kick(EncodedString, publishesWill: Bool)
         /// End a client's connection, and its session at once, connected or not.
         case endSession(EncodedString, publishesWill: Bool)
-        /// Give up the messages that wait for a client and were never sent to it; not those that come after the order.
-        /// Done when that would survive a crash, as far as anything does.
+        /// Give up the messages that wait for a client and were never sent to it; not those that come after the
+        /// command. Done when that would survive a crash, as far as anything does.
         ///
         /// - Parameter filter: only those whose topic matches. What only the store has is read for it, a part at a
         ///   time. Nil for all.
@@ -45,8 +45,8 @@ public struct ShardOrder: Sendable {
     public init(_ action: Action, token: UInt64 = 0) { (self.action, self.token) = (action, token) }
 }
 
-/// What has become of an order.
-public struct ShardOrderOutcome: Hashable, Sendable {
+/// What has become of a command.
+public struct ShardCommandOutcome: Hashable, Sendable {
     /// Why a queue was not purged as it was to be.
     public enum Shortfall: Hashable, Sendable {
         /// So many messages could not be read from the store; they stay. Beyond `SharedLimits.purgedRowsUnreadableMax`,
