@@ -30,7 +30,7 @@ extension ClusterRunner: NATSListener {
     }
 
     package func becameReady(_ info: ServerInfo) {
-        awayReason = nil
+        troubles.away = nil
         log(.notice, "connected to nats-server \(info.version) (\(info.serverName)).")
         loop.control?.post(.clusterReached)
         bus.attached(now: now, payloadBytesMax: info.payloadBytesMax, sink)
@@ -45,8 +45,7 @@ extension ClusterRunner: NATSListener {
     }
 
     package func wentAway(_ reason: String) {
-        if awayReason == nil { losses += 1 }
-        (awayReason, refusal) = (reason, nil)
+        troubles.wentAway(reason)
         report(reason)
         bus.detached(sink)
         log?.detached()
@@ -63,13 +62,13 @@ extension ClusterRunner: NATSListener {
         // A node asks for nothing that it does not need.
         let isRefusal = words.hasPrefix("Permissions Violation")
         let words = isRefusal ? "the servers refuse a permission that this node needs: \(words)" : words
-        if isRefusal { refusal = (words, now) } else { complaint = (words, now) }
+        troubles.complained(words, isRefusal: isRefusal, now: now)
         report(words)
     }
 
     package func found(_ stream: String, replicas: Int, wanted: Int) {
         // Where nothing is asked for, those who run the servers may have chosen more.
-        guard plan.replicas != nil || replicas < wanted, loggedReplicas.insert(stream).inserted else { return }
+        guard plan.replicas != nil || replicas < wanted, logged.replicas.insert(stream).inserted else { return }
         let wish =
             plan.replicas == nil
             ? "\(wanted) are usual where the servers are a cluster" : "martlet_cluster_replicas asks for \(wanted)"
@@ -104,12 +103,12 @@ extension ClusterRunner: NATSListener {
         switch outcome {
         case .goesOn: break
         case .failed(let reason):
-            leaseTrouble = reason
+            troubles.lease = reason
             report(withRefusals(reason))
         case .nodes(let nodes, let sequence):
             // What the list says is for the next incarnation.
             guard !leases.hasEnded(now: now) else { break }
-            leaseTrouble = nil
+            troubles.lease = nil
             refusals.taken(leases.streamName)
             refusals.forgetOld()
             sessions?.live(nodes, through: sequence, me: leases.holder(now: now))

@@ -37,54 +37,28 @@ package final class ClusterRunner: ClusterParticipant {
         complain: { [unowned self] in report($0) })
     lazy var members = ClusterMembers(node: incarnations.current, space: space, connection: connection)
     var topics = ClusterTopics()
-    var topicsPublishedAt: UInt64?
     lazy var sink = ClusterSink(connection, shard: loop.shard, incarnations)
     lazy var retained = RetainedRunner(
         plan, node: incarnations.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
         report: { [unowned self] in report($0) })
-    /// The ticket of the newest interest, by shard.
-    var tickets: [UInt64]
-    /// The barriers of SUBACKs that wait for a ticket.
-    var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
+    var barriers: InterestBarriers
     var receipts = GroupReceipts()
     var others: Set<NodeID> = []
     lazy var refusals = StreamRefusals(plan.name, on: loop, changed: { [unowned self] in report() })
     /// The change to another incarnation, while it is under way.
     var change: IncarnationChange?
-    /// Why there is no connection; nil if there is one.
-    var awayReason: String?
-    /// Why the list of the other nodes cannot be read.
-    var leaseTrouble: String?
-    /// The reasons that were logged since messages flowed last: each is logged once.
-    var loggedReasons: Set<String> = []
-    /// The last complaint of the servers about something they did not understand, in their words, and when it came.
-    var complaint: (words: String, at: UInt64)?
-    /// The last permission that this node lacked on this connection, in the servers' words, and when.
-    var refusal: (words: String, at: UInt64)?
-    /// The streams for which it was logged that they have another number of replicas than is wanted.
-    var loggedReplicas: Set<String> = []
-    var namesakes = NamesakeWatch()
-    var awaiting = AwaitedReason()
-    var silences = SilenceWatch()
-    /// The nodes, by store, for which it was logged that they have a store where this one has none, or the other way
-    /// round.
-    var loggedStores: Set<UInt32> = []
-    /// Why the servers do not do what the configuration asks of them.
-    var unsynced: String?
-    var losses: UInt64 = 0
+    var troubles = ClusterTroubles()
+    var logged = LoggedOnce()
+    var watches = NodeWatches()
     /// Whether the shards were told last that the cluster is away.
     var isAway = true
-    var tooLargeLoggedAt: UInt64?
-    /// The ticket up to which was looked which nodes may forget sessions that are here.
-    var dropsLookedAt: UInt64 = 0
 
     package init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
         (self.plan, incarnations, self.loop) = (plan, NodeIncarnations(node), loop)
         space = SubjectSpace(cluster: plan.name)
         bus = ClusterBus(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
         leases = NodeLeases(plan, node: node)
-        tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
-        awayReason = "no server has answered yet"
+        barriers = InterestBarriers(shardCount: loop.shard.placement.shardCount)
         guard plan.logPartitions > 0 else { return }
         let log = ClusterLog(plan, incarnations, on: loop, connection: connection, refusals, context: self)
         let sessions = SessionCoordinator(plan, incarnations, on: loop, connection, log: log, context: self)
@@ -136,8 +110,8 @@ package final class ClusterRunner: ClusterParticipant {
         connection.flush()
         guard let (byteCount, bytesMax) = sink.tooLarge else { return }
         sink.tooLarge = nil
-        if let tooLargeLoggedAt, now < tooLargeLoggedAt + Self.tooLargeMilliseconds { return }
-        tooLargeLoggedAt = now
+        if let loggedAt = logged.tooLargeAt, now < loggedAt + Self.tooLargeMilliseconds { return }
+        logged.tooLargeAt = now
         log(
             .warning,
             "a message of \(byteCount) bytes is larger than the servers' max_payload (\(bytesMax)): it is not sent to other nodes."
@@ -155,7 +129,7 @@ package final class ClusterRunner: ClusterParticipant {
             dispatch?.ask()
         case .summary(let figures): record(figures)
         case .unsynced(let reason):
-            unsynced = reason
+            troubles.unsynced = reason
             if let reason { report(reason) }
             settle()
         case .credentials(let credentials):
@@ -182,16 +156,15 @@ package final class ClusterRunner: ClusterParticipant {
     func received(_ message: ToCluster, from shard: Int) {
         switch message {
         case .interest(let filter, true):
-            if let ticket = bus.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }
+            if let ticket = bus.want(filter, now: now, sink) { barriers.record(ticket, by: shard) }
         case .interest(let filter, false): bus.release(filter, sink)
         case .group(let shareName, let filter, let connected, let away, let isSubscribed):
             let ticket = bus.members(
                 of: ShareGroupName(shareName: shareName, filter: filter), part: shard,
                 GroupSize(connected: connected, away: away), now: now, sink)
-            if isSubscribed, let ticket { tickets[shard] = max(tickets[shard], ticket) }
+            if isSubscribed, let ticket { barriers.record(ticket, by: shard) }
         case .fence(let token):
-            let ticket = tickets[shard]
-            if isPassing(ticket) { pass(token, to: shard) } else { waiting.append((ticket, shard, token)) }
+            barriers.begin(token, by: shard)
         case .messages(let batch):
             let now = loop.shard.now
             if batch.logSerial != 0, change?.isWaiting(for: shard) == true {
@@ -231,12 +204,12 @@ package final class ClusterRunner: ClusterParticipant {
 
     /// Whether a SUBACK that waits for a ticket may leave: all nodes know of the interest, and the retained messages
     /// are here. Without a connection nobody can say what they are.
-    func isPassing(_ ticket: UInt64) -> Bool { ticket <= sink.confirmed && (isCurrent || awayReason != nil) }
+    func isPassing(_ ticket: UInt64) -> Bool { ticket <= sink.confirmed && (isCurrent || troubles.away != nil) }
 
     /// Whether what is retained is here, and it is known from where on the log is read.
     var isCurrent: Bool { retained.isCurrent && log?.trouble == nil }
 
-    var isCarrying: Bool { bus.state == .open && isCurrent && unsynced == nil }
+    var isCarrying: Bool { bus.state == .open && isCurrent && troubles.unsynced == nil }
 
     /// Tells all loops of other nodes' members of share groups. The node that has told of them is answered when all
     /// know.
@@ -254,21 +227,15 @@ package final class ClusterRunner: ClusterParticipant {
     /// Releases what waits for something that has happened in this turn.
     func settle() {
         sendGroups()
-        if !waiting.isEmpty {
-            let passing = waiting.filter { isPassing($0.ticket) }
-            waiting.removeAll { isPassing($0.ticket) }
-            for entry in passing { pass(entry.token, to: entry.shard) }
-        }
-        if sink.confirmed != dropsLookedAt {
-            dropsLookedAt = sink.confirmed
-            sessions?.sendDrops()
-        }
+        for barrier in barriers.take(where: isPassing) { pass(barrier.token, to: barrier.shard) }
+        // Which nodes may forget sessions that are here depends on it.
+        if barriers.isNews(sink.confirmed) { sessions?.sendDrops() }
         guard isAway == isCarrying else { return }
         isAway.toggle()
         if !isAway {
             let count = livingOthers
             log(.notice, "ready, with \(count) other \(count == 1 ? "node" : "nodes").")
-            loggedReasons = []
+            logged.reasons = []
         }
         loop.postToAll(.isAway(isAway))
         report()
@@ -315,23 +282,22 @@ extension ClusterRunner {
     /// Tells the control thread how the cluster is, and who subscribes to that.
     func report() {
         members.settle(now: now)
-        for (name, nodes) in namesakes.look(members.table.namesakes, now: now) {
+        for (name, nodes) in watches.namesakes.look(members.table.namesakes, now: now) {
             let identifiers = nodes.map(\.description).joined(separator: ", ")
             log(.warning, "\(nodes.count) nodes are called \(name) (\(identifiers)): each needs a martlet_node_name of its own.")
         }
         logMixedStores()
         let awaited = isAway ? trouble : nil
         // What failed has been told.
-        if let reason = awaiting.look(awaited, now: now), !loggedReasons.contains(reason) {
+        if let reason = watches.awaiting.look(awaited, now: now), !logged.reasons.contains(reason) {
             report("not ready yet: \(reason)")
         }
-        for (node, isSilent) in silences.look(members.table.members) { report(node, isSilent: isSilent) }
+        for (node, isSilent) in watches.silences.look(members.table.members) { report(node, isSilent: isSilent) }
         for (isFar, words) in members.clockNews() { log(isFar ? .warning : .notice, words) }
         let status = status
         loop.control?.post(.cluster(status))
-        guard let interval = plan.systemTopicMilliseconds, now >= topicsPublishedAt.map({ $0 + interval }) ?? 0 else { return }
-        topicsPublishedAt = now
-        for (topic, value) in topics.changes(status) { loop.shard.publishSystemTopic(topic, value) }
+        guard let interval = plan.systemTopicMilliseconds else { return }
+        for (topic, value) in topics.changes(status, now: now, every: interval) { loop.shard.publishSystemTopic(topic, value) }
     }
 
     private func report(_ node: NodeID, isSilent: Bool) {
@@ -343,8 +309,8 @@ extension ClusterRunner {
 
     private func logMixedStores() {
         for member in members.table.others where member.state == .up {
-            guard let summary = member.summary, summary.hasStore != hasStore, loggedStores.count < Limits.clusterReasonsMax,
-                loggedStores.insert(member.node.store).inserted
+            guard let summary = member.summary, summary.hasStore != hasStore, logged.stores.count < Limits.clusterReasonsMax,
+                logged.stores.insert(member.node.store).inserted
             else { continue }
             let (with, without) = hasStore ? ("this node", summary.name) : (summary.name, "this node")
             log(
@@ -361,7 +327,7 @@ extension ClusterRunner {
         var summary = figures
         (summary.node, summary.name, summary.version) = (incarnations.current, plan.nodeName, plan.settings.programVersion)
         (summary.address, summary.hasStore) = (plan.address ?? "", hasStore)
-        summary.trouble = trouble ?? recentComplaint ?? figures.trouble
+        summary.trouble = trouble ?? troubles.recentComplaint(now: now) ?? figures.trouble
         summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
         members.record(summary, now: now)
         report()
@@ -380,7 +346,7 @@ extension ClusterRunner {
         status.illegible = counters.illegible + sink.illegible + members.illegible + retained.illegible
         (status.members, status.sharedNames) = (members.members, members.table.namesakes.map(\.name))
         status.retainedWaiting = retained.waitingCount
-        status.losses = losses
+        status.losses = troubles.losses
         status.refusingStreams = refusals.count
         if let counters = sessions?.counters {
             (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
@@ -396,23 +362,12 @@ extension ClusterRunner {
         return status
     }
 
-    /// The servers' complaint about something they did not understand, if it is recent.
-    private var recentComplaint: String? {
-        complaint.flatMap { now < $0.at + Limits.clusterComplaintMilliseconds ? $0.words : nil }
-    }
-
-    /// The permission that this node lacks, if that is recent. Servers say only what they refuse: what has not been
-    /// refused for a while is allowed, or was not asked for again.
-    private var recentRefusal: String? {
-        refusal.flatMap { now < $0.at + Limits.clusterRefusalMilliseconds ? $0.words : nil }
-    }
-
     /// Why nothing is carried, or not all of it; nil if it is.
     var trouble: String? {
-        if isCarrying { return recentRefusal ?? refusals.words(isCurrent: true) }
-        if let awayReason { return awayReason }
-        if let leaseTrouble { return withRefusals(leaseTrouble) }
-        if let unsynced { return unsynced }
+        if isCarrying { return troubles.recentRefusal(now: now) ?? refusals.words(isCurrent: true) }
+        if let reason = troubles.away { return reason }
+        if let reason = troubles.lease { return withRefusals(reason) }
+        if let reason = troubles.unsynced { return reason }
         if let trouble = retained.trouble ?? log?.trouble { return trouble }
         if bus.state == .open { return "the retained messages are being read (stream \(retained.streamName))" }
         let missing = bus.waitingFor
@@ -430,10 +385,96 @@ extension ClusterRunner {
     }
 
     func report(_ reason: String) {
-        if loggedReasons.count < Limits.clusterReasonsMax, loggedReasons.insert(reason).inserted { log(.warning, "\(reason).") }
+        if logged.reasons.count < Limits.clusterReasonsMax, logged.reasons.insert(reason).inserted { log(.warning, "\(reason).") }
     }
 
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+}
+
+/// The reasons why a node carries nothing, or not all; nil where there is none.
+struct ClusterTroubles {
+    /// Why there is no connection.
+    var away: String? = "no server has answered yet"
+    /// How often a connection was lost.
+    private(set) var losses: UInt64 = 0
+    /// Why the list of the other nodes cannot be read.
+    var lease: String?
+    /// Why the servers do not do what the configuration asks of them.
+    var unsynced: String?
+    /// The last complaint of the servers about something they did not understand, in their words, and when it came.
+    private var complaint: (words: String, at: UInt64)?
+    /// The last permission that this node lacked on this connection, in the servers' words, and when.
+    private var refusal: (words: String, at: UInt64)?
+
+    /// Takes note that the connection is gone, or has not come about.
+    mutating func wentAway(_ reason: String) {
+        if away == nil { losses += 1 }
+        (away, refusal) = (reason, nil)
+    }
+
+    mutating func complained(_ words: String, isRefusal: Bool, now: UInt64) {
+        if isRefusal { refusal = (words, now) } else { complaint = (words, now) }
+    }
+
+    /// The servers' complaint about something they did not understand, if it is recent.
+    func recentComplaint(now: UInt64) -> String? {
+        complaint.flatMap { now < $0.at + Limits.clusterComplaintMilliseconds ? $0.words : nil }
+    }
+
+    /// The permission that this node lacks, if that is recent. Servers say only what they refuse: what has not been
+    /// refused for a while is allowed, or was not asked for again.
+    func recentRefusal(now: UInt64) -> String? {
+        refusal.flatMap { now < $0.at + Limits.clusterRefusalMilliseconds ? $0.words : nil }
+    }
+}
+
+/// What was logged of the cluster, so that it is logged once.
+struct LoggedOnce {
+    /// The reasons since messages flowed last.
+    var reasons: Set<String> = []
+    /// The streams with another number of replicas than is wanted.
+    var replicas: Set<String> = []
+    /// The nodes, by store, that have a store where this one has none, or the other way round.
+    var stores: Set<UInt32> = []
+    /// When it was logged last that a message was too large for the servers.
+    var tooLargeAt: UInt64?
+}
+
+/// What is looked at each time the node reports how the cluster is.
+struct NodeWatches {
+    var namesakes = NamesakeWatch()
+    var awaiting = AwaitedReason()
+    var silences = SilenceWatch()
+}
+
+/// SUBACKs of the shards that wait until all nodes know what was subscribed to before.
+struct InterestBarriers {
+    /// The ticket of the newest interest, by shard.
+    private var tickets: [UInt64]
+    private var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
+    private var confirmed: UInt64 = 0
+
+    init(shardCount: Int) { tickets = Array(repeating: 0, count: shardCount) }
+
+    /// Takes note that a shard has interest that is in force with this ticket.
+    mutating func record(_ ticket: UInt64, by shard: Int) { tickets[shard] = max(tickets[shard], ticket) }
+
+    /// Lets a shard wait until all its interest so far is in force.
+    mutating func begin(_ token: UInt64, by shard: Int) { waiting.append((tickets[shard], shard, token)) }
+
+    /// Takes out those whose ticket may pass, in their order.
+    mutating func take(where mayPass: (UInt64) -> Bool) -> [(shard: Int, token: UInt64)] {
+        guard !waiting.isEmpty else { return [] }
+        let passing = waiting.filter { mayPass($0.ticket) }
+        waiting.removeAll { mayPass($0.ticket) }
+        return passing.map { ($0.shard, $0.token) }
+    }
+
+    /// Takes note that everything up to a ticket is in force; returns whether that is another one than the last time.
+    mutating func isNews(_ ticket: UInt64) -> Bool {
+        defer { confirmed = ticket }
+        return ticket != confirmed
+    }
 }
 
 /// The reason for which a node does not carry messages yet. In most cases it is over in a moment; a reason that lasts
@@ -461,9 +502,12 @@ struct AwaitedReason {
 /// What a node tells of its cluster below `$SYS/broker/cluster/`: each value when it has changed.
 struct ClusterTopics {
     private var published: [String: String] = [:]
+    private var publishedAt: UInt64?
 
-    /// The topics whose value has changed.
-    mutating func changes(_ status: ClusterStatus) -> [(topic: String, value: String)] {
+    /// The topics whose value has changed; none before an interval has passed, in milliseconds.
+    mutating func changes(_ status: ClusterStatus, now: UInt64, every interval: UInt64) -> [(topic: String, value: String)] {
+        if let publishedAt, now < publishedAt + interval { return [] }
+        publishedAt = now
         let totals = ClusterTotals(status.members)
         let values: [(String, String)] = [
             ("name", status.name), ("state", status.trouble == nil ? "ok" : "detached"), ("nodes/up", "\(totals.nodesUp)"),

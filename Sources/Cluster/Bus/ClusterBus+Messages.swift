@@ -16,20 +16,17 @@ extension ClusterBus {
         envelope.removeAll(keepingCapacity: true)
         message.encode(from: node, sequence: lastSequence + 1, withTopic: !isNamed, into: &envelope)
         if state == .joining {
-            let size = subject.count + envelope.count
-            guard heldBytes + size <= Limits.heldBytesMax else { return drop() }
-            lastSequence += 1
-            heldBytes += size
             let shares = (message.shares ?? []).compactMap { share in
                 memories[share.node]?.name(of: share.number).map { (share: share, name: $0) }
             }
-            held.append(HeldMessage(subject: subject, payload: envelope, shares: shares))
+            guard held.append(HeldMessage(subject: subject, payload: envelope, shares: shares)) else { return drop() }
+            lastSequence += 1
             return .held
         }
         lastSequence += 1
-        if !batch.takes(envelope.count, on: subject, bytesMax: batchBytesMax) { sendCollected(sink) }
+        if !batch.takes(envelope.count, on: subject) { sendCollected(sink) }
         // What would fill it alone is not copied into it.
-        if envelope.count < batchBytesMax {
+        if envelope.count < batch.bytesMax {
             counters.sent += 1
             batch.append(envelope, on: subject)
         } else {
@@ -179,6 +176,36 @@ extension ClusterBus {
     }
 }
 
+/// A message that waits for the bus to open.
+struct HeldMessage {
+    let subject: [UInt8]
+    let payload: [UInt8]
+    /// The share groups of other nodes whose turn it was when it was published.
+    let shares: [(share: GroupShare, name: ShareGroupName)]
+}
+
+/// The messages that wait for the bus to open, in their order.
+///
+/// Invariant: they have at most `Limits.heldBytesMax`.
+struct HeldMessages {
+    private var messages: [HeldMessage] = []
+    private var byteCount = 0
+
+    /// Returns false if there is no room for it.
+    mutating func append(_ message: HeldMessage) -> Bool {
+        let size = message.subject.count + message.payload.count
+        guard byteCount + size <= Limits.heldBytesMax else { return false }
+        byteCount += size
+        messages.append(message)
+        return true
+    }
+
+    mutating func take() -> [HeldMessage] {
+        defer { (messages, byteCount) = ([], 0) }
+        return messages
+    }
+}
+
 /// Messages of a node that follow each other on one subject, and leave together: what a client sends quickly costs the
 /// servers one message then.
 ///
@@ -193,11 +220,13 @@ struct BusBatch {
     private var bytes: [UInt8] = []
     /// The offset of the first envelope.
     private var first = 0
+    /// Bytes that leave together; 0 without a connection.
+    var bytesMax = 0
 
     var isEmpty: Bool { count == 0 }
 
     /// Whether a message of so many bytes fits into the batch.
-    func takes(_ byteCount: Int, on subject: [UInt8], bytesMax: Int) -> Bool {
+    func takes(_ byteCount: Int, on subject: [UInt8]) -> Bool {
         // A length has up to ten bytes.
         count > 0 && bytes.count + 10 + byteCount <= bytesMax && self.subject == subject
     }

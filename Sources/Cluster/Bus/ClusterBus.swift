@@ -48,14 +48,6 @@ public struct ClusterBus {
         public var nodeMessages: UInt64 = 0
     }
 
-    /// A message that waits for the bus to open.
-    struct HeldMessage {
-        let subject: [UInt8]
-        let payload: [UInt8]
-        /// The share groups of other nodes whose turn it was when it was published.
-        let shares: [(share: GroupShare, name: ShareGroupName)]
-    }
-
     public internal(set) var node: NodeID
     let space: SubjectSpace
     let worksDetached: Bool
@@ -64,36 +56,26 @@ public struct ClusterBus {
     public internal(set) var state = State.detached
     public internal(set) var counters = Counters()
     var interest: InterestTable
-    /// The servers' identifiers of a filter's subjects.
-    var identifiers: [[UInt8]: [UInt64]] = [:]
-    var lastIdentifier: UInt64 = 0
+    var subscriptions = ServerSubscriptions()
     var fences = FenceBook()
     var groups: GroupBook
     /// The share groups of the other nodes, as these have told of them.
-    var memories: [NodeID: GroupMemory] = [:]
-    var lastMemory: UInt64 = 0
+    var memories = GroupMemories()
     /// Up to which change of this node's share groups an answer to the fence under way has to know all.
     var fenceVersion: UInt64 = 0
     /// When the next fence begins for nodes that do not know the share groups here, or have not told of theirs, even if
     /// no interest waits for one.
     var tellsAgainAt: UInt64?
-    var told: UInt64 = 0
-    /// The ticket of the newest filter that the servers were asked for.
-    var interestTicket: UInt64 = 0
-    /// When every node knows that a share group has members here, and connected ones: of those of which some do not
-    /// yet.
-    var groupTickets: [ShareGroupName: UInt64] = [:]
+    var tickets = InterestTickets()
     /// The other nodes by the list of leases; nil until it came.
     var listed: Set<NodeID>?
     /// The other nodes that have been heard of before the list named them.
     var arrived: Set<NodeID> = []
     var copies = SecondCopies()
     var lastSequence: UInt64 = 0
-    var held: [HeldMessage] = []
-    var heldBytes = 0
+    var held = HeldMessages()
     /// The messages that are published and not sent yet.
     var batch = BusBatch()
-    var batchBytesMax = 0
     var subject: [UInt8] = []
     var envelope: [UInt8] = []
     var topic: [UInt8] = []
@@ -123,11 +105,11 @@ public struct ClusterBus {
     public mutating func attached(now: UInt64, payloadBytesMax: Int = .max, _ sink: some BusSink) {
         precondition(state == .detached, "a lane has one connection")
         state = .joining
-        batchBytesMax = min(payloadBytesMax, Limits.batchBytesMax)
+        batch.bytesMax = min(payloadBytesMax, Limits.batchBytesMax)
         ask(space.nodeMessages(to: node), sink)
         ask(space.overflow, sink)
-        for filter in interest.asked { identifiers[filter] = space.subjects(of: filter).map { ask($0, sink) } }
-        interestTicket = fences.need()
+        for filter in interest.asked { subscriptions.begin(filter, space.subjects(of: filter).map { ask($0, sink) }) }
+        tickets.interest = fences.need()
         join(now: now, sink)
     }
 
@@ -135,9 +117,8 @@ public struct ClusterBus {
     public mutating func detached(_ sink: some BusSink) {
         guard state != .detached else { return }
         state = .detached
-        identifiers = [:]
-        counters.dropped += UInt64(held.count)
-        (held, heldBytes) = ([], 0)
+        subscriptions.forget()
+        counters.dropped += UInt64(held.take().count)
         counters.sent -= UInt64(batch.count)
         counters.dropped += UInt64(batch.count)
         batch = BusBatch()
@@ -197,15 +178,15 @@ public struct ClusterBus {
         let isAsked = carryOut(interest.insert(filter), sink)
         if state == .detached {
             guard !worksDetached else { return nil }
-            interestTicket = fences.need()
-            return interestTicket
+            tickets.interest = fences.need()
+            return tickets.interest
         }
         if isAsked {
-            interestTicket = fences.need()
+            tickets.interest = fences.need()
             settle(now: now, sink)
         }
         // What was asked for before may not be in force yet, and cover it.
-        return interestTicket > fences.complete ? interestTicket : nil
+        return tickets.interest > fences.complete ? tickets.interest : nil
     }
 
     /// Counts one subscription to a filter less.
@@ -225,17 +206,17 @@ extension ClusterBus {
         let before = groups.size(of: name)
         if groups.set(name, part: part, size) {
             // Until all know that the last member has gone, messages for it come, which are to go on to others.
-            if isNew, carryOut(interest.insert(name.filter), sink) { interestTicket = fences.need() }
+            if isNew, carryOut(interest.insert(name.filter), sink) { tickets.interest = fences.need() }
             if state != .detached || !worksDetached {
                 let ticket = fences.need()
                 let after = groups.size(of: name)
-                if before.isEmpty || before.connected == 0 && after.connected > 0 { groupTickets[name] = ticket }
+                if before.isEmpty || before.connected == 0 && after.connected > 0 { tickets.groups[name] = ticket }
             }
             if state != .detached { settle(now: now, sink) }
         }
-        guard let ticket = groupTickets[name] else { return nil }
+        guard let ticket = tickets.groups[name] else { return nil }
         if ticket > fences.complete { return ticket }
-        groupTickets[name] = nil
+        tickets.groups[name] = nil
         return nil
     }
 
@@ -247,7 +228,7 @@ extension ClusterBus {
 
     /// All shards of this node know what `BusSink.learn` has told them with this receipt.
     public mutating func learned(_ receipt: GroupReceipt, _ sink: some BusSink) {
-        memories[receipt.node]?.learned(receipt)
+        memories.learned(receipt)
         if state != .detached, !receipt.reply.isEmpty { answer(receipt.node, receipt.reply, sink) }
     }
 
@@ -269,9 +250,7 @@ extension ClusterBus {
     mutating func keepGroups(_ sink: some BusSink) {
         let peers = peers
         for name in groups.keep(peers) { carryOut(interest.remove(name.filter), sink) }
-        for node in memories.keys.filter({ !peers.contains($0) }).sorted() {
-            if memories.removeValue(forKey: node)?.hasGroups ?? false { sink.forget(node) }
-        }
+        for node in memories.forget(except: peers) { sink.forget(node) }
     }
 
     /// Takes up what a node tells of its share groups, and what it knows of those here. If the node has asked, it is
@@ -281,9 +260,8 @@ extension ClusterBus {
     ///   - message: nil from a node that knows nothing of share groups.
     ///   - reply: where to answer; empty for nowhere.
     mutating func hear(_ nodeMessage: GroupUpdate?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
-        if memories[peer] == nil { lastMemory += 1 }
         // Taken out, so that nothing is copied.
-        var memory = memories.removeValue(forKey: peer) ?? GroupMemory(number: lastMemory)
+        var memory = memories.take(peer)
         var news: [GroupNews] = []
         if let nodeMessage {
             groups.heard(nodeMessage.known, of: peer)
@@ -310,9 +288,9 @@ extension ClusterBus {
 extension ClusterBus {
     @discardableResult
     mutating func ask(_ subject: [UInt8], _ sink: some BusSink) -> UInt64 {
-        lastIdentifier += 1
-        sink.subscribe(subject, identifier: lastIdentifier)
-        return lastIdentifier
+        let identifier = subscriptions.nextIdentifier()
+        sink.subscribe(subject, identifier: identifier)
+        return identifier
     }
 
     /// Returns whether the servers have been asked for something new.
@@ -324,10 +302,10 @@ extension ClusterBus {
             switch change {
             case .add(let filter):
                 let subjects = space.subjects(of: filter)
-                identifiers[filter] = subjects.map { ask($0, sink) }
+                subscriptions.begin(filter, subjects.map { ask($0, sink) })
                 if !subjects.isEmpty { isAsked = true }
             case .drop(let filter):
-                for identifier in identifiers.removeValue(forKey: filter) ?? [] { sink.unsubscribe(identifier) }
+                for identifier in subscriptions.end(filter) { sink.unsubscribe(identifier) }
             }
         }
         return isAsked
@@ -407,8 +385,7 @@ extension ClusterBus {
         guard state != .detached, listed != nil else { return report(sink) }
         if state == .joining, fences.currentNumber == nil {
             state = .open
-            for message in held { leave(message, sink) }
-            (held, heldBytes) = ([], 0)
+            for message in held.take() { leave(message, sink) }
             sink.opened()
         }
         while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }
@@ -422,12 +399,46 @@ extension ClusterBus {
     }
 
     mutating func report(_ sink: some BusSink) {
-        guard fences.complete > told else { return }
-        told = fences.complete
-        let complete = fences.complete
-        groupTickets = groupTickets.filter { $0.value > complete }
-        sink.confirm(through: told)
+        if tickets.complete(through: fences.complete) { sink.confirm(through: fences.complete) }
     }
+}
+
+/// The fences that interest of this node waits for.
+struct InterestTickets {
+    /// The ticket of the newest filter that the servers were asked for.
+    var interest: UInt64 = 0
+    /// When every node knows that a share group has members here, and connected ones: of those of which some do not
+    /// yet.
+    var groups: [ShareGroupName: UInt64] = [:]
+    private var reported: UInt64 = 0
+
+    /// Takes note that all nodes have answered up to a fence; returns whether that is news.
+    mutating func complete(through fence: UInt64) -> Bool {
+        guard fence > reported else { return false }
+        reported = fence
+        groups = groups.filter { $0.value > fence }
+        return true
+    }
+}
+
+/// The subscriptions of this connection at the servers: the identifiers of each filter's subjects.
+struct ServerSubscriptions {
+    private var identifiers: [[UInt8]: [UInt64]] = [:]
+    private var last: UInt64 = 0
+
+    /// Returns an identifier that has not been used on any connection.
+    mutating func nextIdentifier() -> UInt64 {
+        last += 1
+        return last
+    }
+
+    mutating func begin(_ filter: [UInt8], _ subjects: [UInt64]) { identifiers[filter] = subjects }
+
+    /// - Returns: the identifiers to unsubscribe.
+    mutating func end(_ filter: [UInt8]) -> [UInt64] { identifiers.removeValue(forKey: filter) ?? [] }
+
+    /// Forgets all, because the connection is gone.
+    mutating func forget() { identifiers = [:] }
 }
 
 /// Knows the second copies of messages, which the servers send where several of a node's filters match.

@@ -200,3 +200,32 @@ struct GroupWord: Equatable {
     var conversation: UInt64 = 0
     var through: UInt64 = 0
 }
+
+/// The share groups of the other nodes, as these have told of them.
+struct GroupMemories {
+    private var memories: [NodeID: GroupMemory] = [:]
+    private var lastNumber: UInt64 = 0
+
+    subscript(node: NodeID) -> GroupMemory? {
+        get { memories[node] }
+        set { memories[node] = newValue }
+    }
+
+    /// Takes note that all shards of this node know what a message told.
+    mutating func learned(_ receipt: GroupReceipt) { memories[receipt.node]?.learned(receipt) }
+
+    /// Takes out what is known of a node; that is a new memory if nothing is.
+    mutating func take(_ node: NodeID) -> GroupMemory {
+        if let memory = memories.removeValue(forKey: node) { return memory }
+        lastNumber += 1
+        return GroupMemory(number: lastNumber)
+    }
+
+    /// Forgets all nodes but these.
+    ///
+    /// - Returns: those of them that had share groups, in order.
+    mutating func forget(except peers: Set<NodeID>) -> [NodeID] {
+        let gone = memories.keys.filter { !peers.contains($0) }.sorted()
+        return gone.filter { memories.removeValue(forKey: $0)?.hasGroups ?? false }
+    }
+}

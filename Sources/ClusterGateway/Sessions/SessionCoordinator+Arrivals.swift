@@ -8,11 +8,11 @@ import ServerLoops
 extension SessionCoordinator {
     /// Goes on when all earlier owners of the session have stopped or are gone: fetches it from the one that has it.
     func settled(_ session: [UInt8]) {
-        guard var visit = visits[session], let epoch = visit.record?.epoch else { return }
+        guard var visit = sessions[session].coming, let epoch = visit.record?.epoch else { return }
         let missing = missing(visit)
         if let missing, isAwaited(missing) {
             // A sink does not call its owner.
-            visits[session]?.awaits = missing
+            sessions[session].coming?.awaits = missing
             ticksAt = now
             return
         }
@@ -22,8 +22,8 @@ extension SessionCoordinator {
             return restore(session, saved, from: last, epoch: epoch)
         }
         if !visit.claim.cleanStart, let source = visit.source {
-            visit.stage = .fetching(SessionVisit.Fetch(source: source.node, offer: source.offer, asksAt: now))
-            visits[session] = visit
+            visit.stage = .fetching(IncomingSession.Fetch(source: source.node, offer: source.offer, asksAt: now))
+            sessions[session].coming = visit
             log(
                 .information,
                 "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(context.shownName(of: source.node)), which kept it by \(source.offer.epoch)."
@@ -34,8 +34,8 @@ extension SessionCoordinator {
         let origin = origin(visit)
         guard hasForgotten(session, visit, origin) else { return }
         log(.information, "the session of client \(Self.name(session)) is this node's by claim \(epoch): \(origin).")
-        visits[session] = nil
-        if departures.removeValue(forKey: session) != nil { post(.sessionStays(session), to: visit.shard) }
+        sessions[session].coming = nil
+        if sessions.take(\.going, of: session) != nil { post(.sessionStays(session), to: visit.shard) }
         drop(session, visit)
         if let missing, !visit.claim.hasSession {
             counters.lost += 1
@@ -49,7 +49,7 @@ extension SessionCoordinator {
 
     /// The cluster's copy of a session, if it is newer than what any node that is there has. Of a session that ends,
     /// the copy is used if share groups may have dispatched messages to it: those go to others when it ends here.
-    private func saved(_ visit: SessionVisit) -> SessionRecord.Saved? {
+    private func saved(_ visit: IncomingSession) -> SessionRecord.Saved? {
         guard let saved = visit.record?.saved ?? visit.ended, !visit.claim.cleanStart || SavedSession.isMember(state: saved.state)
         else { return nil }
         let own = visit.claim.hasSession ? visit.claim.epoch : 0
@@ -58,32 +58,33 @@ extension SessionCoordinator {
 
     /// The node that had a session last, if no node has it any more: others have claimed it since it was saved, and
     /// have not fetched it. nil if somebody may have it, or if who has saved it says now that it has ended.
-    private func forsaken(_ visit: SessionVisit, _ saved: SessionRecord.Saved) -> NodeID? {
+    private func forsaken(_ visit: IncomingSession, _ saved: SessionRecord.Saved) -> NodeID? {
         guard let found = visit.found, found.epoch > saved.epoch, !visit.claim.hasSession, visit.source == nil else { return nil }
         return found.owners.last?.node
     }
 
     /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session
     /// that ends with its connection is not stored itself.
-    private func hasForgotten(_ session: [UInt8], _ visit: SessionVisit, _ origin: SessionOrigin) -> Bool {
+    private func hasForgotten(_ session: [UInt8], _ visit: IncomingSession, _ origin: SessionOrigin) -> Bool {
         let beginsAnew = visit.claim.cleanStart || origin == .nowhere || !visit.claim.hasSession
         guard visit.claim.expiryInterval == 0, beginsAnew, let record = visit.record,
             record.expiryInterval > 0 || record.saved != nil
         else { return true }
-        visits[session]?.ended = record.saved
+        sessions[session].coming?.ended = record.saved
         // A sink does not call its owner.
-        visits[session]?.wills = .forgetting
+        sessions[session].coming?.wills = .forgetting
         ticksAt = now
         return false
     }
 
     /// Restores a session from the cluster's copy, and has the log read for it from there on.
     func restore(_ session: [UInt8], _ saved: SessionRecord.Saved, from missing: NodeID, epoch: UInt64) {
-        guard let visit = visits[session] else { return }
+        guard let visit = sessions[session].coming else { return }
         let offer = SessionAnswer.Offer(number: 0, epoch: saved.epoch)
-        visits[session]?.stage = .fetching(SessionVisit.Fetch(source: missing, offer: offer, isLast: true, isRestored: true))
+        sessions[session].coming?.stage = .fetching(
+            IncomingSession.Fetch(source: missing, offer: offer, isLast: true, isRestored: true))
         counters.restored += 1
-        departures[session] = nil
+        sessions[session].going = nil
         let fate = visit.offers[missing.store] == nil ? "is gone" : "has nothing of it"
         log(
             .notice,
@@ -96,7 +97,7 @@ extension SessionCoordinator {
     }
 
     /// Whether this node's own copy of a session counts, because no other node has a newer one.
-    private func origin(_ visit: SessionVisit) -> SessionOrigin {
+    private func origin(_ visit: IncomingSession) -> SessionOrigin {
         guard let previous = visit.previous else {
             // The record of what this node has was removed, unless the servers have lost them all: the session has
             // ended elsewhere.
@@ -113,49 +114,46 @@ extension SessionCoordinator {
     }
 
     func fetch(_ session: [UInt8]) {
-        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, fetch.isLast == nil,
+        guard let visit = sessions[session].coming, case .fetching(var fetch) = visit.stage, fetch.isLast == nil,
             let epoch = visit.record?.epoch
         else { return }
         fetch.asksAt = nil
-        visits[session]?.stage = .fetching(fetch)
+        sessions[session].coming?.stage = .fetching(fetch)
         let nodeMessage = SessionMessage(
             .fetch(offer: fetch.offer.number, number: fetch.number), node: node, epoch: epoch, identifier: session)
         // A node that was started again with that store answers for the one that was asked.
-        let incarnations = incarnations(of: fetch.source.store)
+        let incarnations = nodes.incarnations(of: fetch.source.store)
         for incarnation in incarnations.isEmpty ? [fetch.source] : incarnations { send(nodeMessage, to: incarnation) }
     }
 
-    /// The incarnations of a node that may be there: the last one counts as alive until its lease has ended, also if
-    /// the next one is.
-    private func incarnations(of store: UInt32) -> [NodeID] { live.filter { $0.store == store }.sorted() }
-
     /// Takes a chunk of a session from another node.
     func took(_ session: [UInt8], _ nodeMessage: SessionMessage, _ answer: SessionAnswer?, from other: NodeID) {
-        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, visit.record?.epoch == nodeMessage.epoch,
+        guard let visit = sessions[session].coming, case .fetching(var fetch) = visit.stage,
+            visit.record?.epoch == nodeMessage.epoch,
             nodeMessage.kind == .fetch(offer: fetch.offer.number, number: fetch.number), fetch.isLast == nil
         else { return }
         switch answer {
         case .piece(let number, let isLast, let bytes) where number == fetch.number:
             fetch.isLast = isLast
-            visits[session]?.stage = .fetching(fetch)
-            visits[session]?.progressAt = now
+            sessions[session].coming?.stage = .fetching(fetch)
+            sessions[session].coming?.progressAt = now
             post(.sessionArrives(session, SessionChunk(number: number, isLast: isLast, bytes: bytes)), to: visit.shard)
         case .unknown:
             // It was started again, or has waited for too long: from the beginning.
-            visits[session]?.offers[other.store] = nil
-            visits[session]?.stage = .fetching(fetch)
+            sessions[session].coming?.offers[other.store] = nil
+            sessions[session].coming?.stage = .fetching(fetch)
             askToStop(session, from: other, epoch: nodeMessage.epoch)
         case .piece, .stopped, .dropped, nil:
             fetch.asksAt = now + Limits.sessionTickMilliseconds
-            visits[session]?.stage = .fetching(fetch)
+            sessions[session].coming?.stage = .fetching(fetch)
         }
     }
 
     /// Takes note that another node has stopped, and of what it offers of the session.
     func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, hasSettledWills: Bool, epoch: UInt64, by other: NodeID) {
-        guard let visit = visits[session] else {
+        guard let visit = sessions[session].coming else {
             guard left.isHandling(session) else {
-                guard unsettled[session]?.epoch == epoch else { return }
+                guard sessions[session].unsettled?.epoch == epoch else { return }
                 // Its client is in already, and needs nothing of it.
                 owner?.hasStopped(other, session, epoch: epoch, self)
                 if offer != nil { send(SessionMessage(.drop, node: node, epoch: epoch, identifier: session), to: other) }
@@ -164,14 +162,14 @@ extension SessionCoordinator {
             // Nobody has come for it here: what the other has stays there, and counts if it is newer.
             if let offer {
                 send(SessionMessage(.stay, node: node, epoch: epoch, identifier: session), to: other)
-                if offer.epoch > adoptions[session] ?? .max { adoptions[session] = .max }
+                if offer.epoch > sessions[session].adoption.oldest ?? .max { sessions[session].adoption.oldest = .max }
             }
             owner?.hasStopped(other, session, epoch: epoch, self)
             return
         }
-        if hasSettledWills, other == visit.found?.owners[0].node { visits[session]?.hasSettledWills = true }
-        visits[session]?.offers[other.store] = (other, offer)
-        visits[session]?.progressAt = now
+        if hasSettledWills, other == visit.found?.owners[0].node { sessions[session].coming?.hasSettledWills = true }
+        sessions[session].coming?.offers[other.store] = (other, offer)
+        sessions[session].coming?.progressAt = now
         if case .fetching(let fetch) = visit.stage {
             guard fetch.source.store == other.store, fetch.offer != offer, !fetch.isRestored else { return }
             return settled(session)
@@ -181,28 +179,28 @@ extension SessionCoordinator {
 
     /// Goes on when a chunk is durable here.
     func arrived(_ session: [UInt8], _ number: Int) {
-        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, fetch.number == number,
+        guard let visit = sessions[session].coming, case .fetching(var fetch) = visit.stage, fetch.number == number,
             let isLast = fetch.isLast
         else { return }
-        visits[session]?.progressAt = now
+        sessions[session].coming?.progressAt = now
         guard isLast else {
             fetch.number += 1
             (fetch.isLast, fetch.asksAt) = (nil, now)
-            visits[session]?.stage = .fetching(fetch)
+            sessions[session].coming?.stage = .fetching(fetch)
             return self.fetch(session)
         }
         counters.taken += 1
-        visits[session]?.stage = .replaying
-        departures[session] = nil
+        sessions[session].coming?.stage = .replaying
+        sessions[session].going = nil
         drop(session, visit)
     }
 
     func illegible(_ session: [UInt8]) {
-        guard let visit = visits[session] else { return }
+        guard let visit = sessions[session].coming else { return }
         if case .fetching(let fetch) = visit.stage, fetch.isRestored, let epoch = visit.record?.epoch {
             counters.lost += 1
             log(.error, "client \(Self.name(session)) begins a new session: what the cluster has stored of it cannot be read.")
-            visits[session] = nil
+            sessions[session].coming = nil
             drop(session, visit)
             return post(.sessionClaimed(session, .nowhere, epoch: epoch), to: visit.shard)
         }
@@ -210,8 +208,8 @@ extension SessionCoordinator {
     }
 
     /// Gives a claim up: tells the client why, and the nodes that have stopped that they may go on.
-    func giveUp(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
-        visits[session] = nil
+    func giveUp(_ session: [UInt8], _ visit: IncomingSession, _ words: String) {
+        sessions[session].coming = nil
         owner?.release(session)
         replay.forget(session)
         fail(session, visit, words)
@@ -223,9 +221,9 @@ extension SessionCoordinator {
         }
     }
 
-    func fail(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
+    func fail(_ session: [UInt8], _ visit: IncomingSession, _ words: String) {
         // Many wait for one node.
-        let isTold = !visit.isForNobody && visit.awaits.map { awaited.refuses(for: $0, now: now) } ?? true
+        let isTold = !visit.isForNobody && visit.awaits.map { nodes.awaited.refuses(for: $0, now: now) } ?? true
         if !visit.isForNobody {
             counters.refused += 1
             if isTold { log(.warning, "client \(Self.name(session)) is refused: \(words).") }
@@ -234,8 +232,8 @@ extension SessionCoordinator {
     }
 
     func tickVisits() {
-        for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
-            guard let visit = visits[session] else { continue }
+        for session in sessions.names(with: .coming) {
+            guard let visit = sessions[session].coming else { continue }
             if let missing = visit.awaits {
                 giveUp(
                     session, visit,
@@ -262,7 +260,7 @@ extension SessionCoordinator {
         }
     }
 
-    private func trouble(_ visit: SessionVisit) -> String {
+    private func trouble(_ visit: IncomingSession) -> String {
         switch visit.stage {
         case .waiting: "this node has no lease, so it cannot claim the session"
         case .claiming:
@@ -280,33 +278,27 @@ extension SessionCoordinator {
 
     /// Tells the nodes that have something of a session that is here now, and those that may come back with it, to drop
     /// it.
-    private func drop(_ session: [UInt8], _ visit: SessionVisit) {
+    private func drop(_ session: [UInt8], _ visit: IncomingSession) {
         guard let epoch = visit.record?.epoch else { return }
         let ticket = context.lastTicket
-        let before = drops.count
+        var added: [SessionDrop] = []
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
-            drops.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
+            added.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
         }
         for owner in visit.previous?.owners ?? []
         where owner.node.store != node.store && visit.offers[owner.node.store] == nil {
-            drops.append(SessionDrop(session: session, epoch: epoch, store: owner.node.store, ticket: ticket))
+            added.append(SessionDrop(session: session, epoch: epoch, store: owner.node.store, ticket: ticket))
         }
-        let added = drops.count - before
-        if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }
-        var bytes = drops.reduce(0) { $0 + $1.session.count }
-        while bytes > Limits.sessionNameBytesMax { bytes -= drops.removeFirst().session.count }
-        sendDrops(from: max(0, drops.count - added))
+        drops.add(added)
+        sendDrops(last: added.count)
     }
 
-    /// - Parameter first: those before it were looked at.
-    func sendDrops(from first: Int = 0) {
-        guard connection.isReady, first < drops.count else { return }
-        let incarnations = Dictionary(grouping: live.sorted(), by: \.store)
-        for index in first..<drops.count where drops[index].asksAt <= now {
-            guard let incarnations = incarnations[drops[index].store], context.isInForce(drops[index].ticket) else { continue }
-            drops[index].asksAt = now + Limits.sessionMessageMillisecondsMax
-            let drop = drops[index]
-            for incarnation in incarnations {
+    /// - Parameter count: so many of those that were added last; all, if it is nil.
+    func sendDrops(last count: Int? = nil) {
+        guard connection.isReady else { return }
+        for drop in drops.due(now: now, last: count, { !nodes.incarnations(of: $0.store).isEmpty && context.isInForce($0.ticket) })
+        {
+            for incarnation in nodes.incarnations(of: drop.store) {
                 send(SessionMessage(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: incarnation)
             }
         }
@@ -322,4 +314,56 @@ struct SessionDrop {
     /// in its place.
     let ticket: UInt64
     var asksAt: UInt64 = 0
+}
+
+/// What other nodes are to forget, until they say that they have.
+///
+/// Invariant: at most `Limits.sessionDropsMax`, whose names have `Limits.sessionNameBytesMax`: the oldest are given up.
+/// Belongs to a `SessionCoordinator`.
+struct SessionDrops {
+    private(set) var waiting: [SessionDrop] = []
+    private var byteCount = 0
+
+    var isEmpty: Bool { waiting.isEmpty }
+
+    mutating func add(_ drops: [SessionDrop]) {
+        waiting += drops
+        byteCount += drops.reduce(0) { $0 + $1.session.count }
+        var count = 0
+        while waiting.count - count > Limits.sessionDropsMax || byteCount > Limits.sessionNameBytesMax {
+            byteCount -= waiting[count].session.count
+            count += 1
+        }
+        waiting.removeFirst(count)
+    }
+
+    mutating func remove(_ session: [UInt8]) { removeAll { $0.session == session } }
+
+    mutating func remove(_ session: [UInt8], epoch: UInt64, store: UInt32) {
+        removeAll { $0.session == session && $0.epoch == epoch && $0.store == store }
+    }
+
+    private mutating func removeAll(where isMeant: (SessionDrop) -> Bool) {
+        waiting.removeAll { drop in
+            guard isMeant(drop) else { return false }
+            byteCount -= drop.session.count
+            return true
+        }
+    }
+
+    /// Those that are to be asked for now, which are due again when no answer has come.
+    ///
+    /// - Parameters:
+    ///   - now: milliseconds.
+    ///   - count: of how many that were added last; nil for all.
+    ///   - mayBeAsked: whether somebody can be asked for it.
+    mutating func due(now: UInt64, last count: Int? = nil, _ mayBeAsked: (SessionDrop) -> Bool) -> [SessionDrop] {
+        var due: [SessionDrop] = []
+        for index in waiting.indices.suffix(count ?? waiting.count) where waiting[index].asksAt <= now && mayBeAsked(waiting[index])
+        {
+            waiting[index].asksAt = now + Limits.sessionMessageMillisecondsMax
+            due.append(waiting[index])
+        }
+        return due
+    }
 }

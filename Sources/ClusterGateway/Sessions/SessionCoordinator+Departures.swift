@@ -10,23 +10,20 @@ extension SessionCoordinator {
     /// Sends a message, whose answer `messageAnswered` gets; one that is under way is not sent again.
     func send(_ nodeMessage: SessionMessage, to other: NodeID) {
         let sent = SentSessionMessage(node: other, nodeMessage: nodeMessage)
-        guard let subject = Subject(space.sessions(to: other)), !messagesUnderWay.contains(sent) else { return }
-        lastMessage += 1
-        let token = Self.messageTokens | lastMessage
+        guard let subject = Subject(space.sessions(to: other)), let token = messages.begin(sent) else { return }
         do throws(NATSRefusal) {
             try connection.request(
-                subject, payload: nodeMessage.encoded, token: token, within: Limits.sessionMessageMillisecondsMax)
-            nodeMessages[token] = sent
-            messagesUnderWay.insert(sent)
+                subject, payload: nodeMessage.encoded, token: Self.messageTokens | token,
+                within: Limits.sessionMessageMillisecondsMax)
         } catch {
             // As if it had got lost.
+            messages.end(token)
             if case .fetch = nodeMessage.kind { took(nodeMessage.identifier, nodeMessage, nil, from: other) }
         }
     }
 
     func messageAnswered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard let sent = nodeMessages.removeValue(forKey: token) else { return }
-        messagesUnderWay.remove(sent)
+        guard let sent = messages.end(token & ~Self.messageTokens) else { return }
         let (other, nodeMessage) = (sent.node, sent.nodeMessage)
         var said: SessionAnswer?
         if case .message(let message) = answer { said = message.payload.withUnsafeBytes { SessionAnswer(reading: $0) } }
@@ -39,7 +36,7 @@ extension SessionCoordinator {
         case .fetch: took(session, nodeMessage, said, from: other)
         case .drop:
             if said == .dropped {
-                drops.removeAll { $0.session == session && $0.epoch == nodeMessage.epoch && $0.store == other.store }
+                drops.remove(session, epoch: nodeMessage.epoch, store: other.store)
             }
         case .stay: return
         }
@@ -59,8 +56,8 @@ extension SessionCoordinator {
         case .fetch(let offer, let number): fetched(session, offer: offer, number: number, reply)
         case .drop: dropped(nodeMessage, reply)
         case .stay:
-            if let departure = departures[session], departure.epoch == nodeMessage.epoch {
-                departures[session] = nil
+            if let departure = sessions[session].going, departure.epoch == nodeMessage.epoch {
+                sessions[session].going = nil
                 post(.sessionStays(session), to: departure.shard)
             }
         }
@@ -76,11 +73,11 @@ extension SessionCoordinator {
 
     private func asked(_ nodeMessage: SessionMessage, cleanStart: Bool, _ reply: Subject) {
         let session = nodeMessage.identifier
-        if let departure = departures[session] {
+        if let departure = sessions[session].going {
             guard departure.epoch <= nodeMessage.epoch else { return }
             if departure.epoch == nodeMessage.epoch, departure.node == nodeMessage.node {
-                departures[session]?.touchedAt = now
-                if departure.piece == nil { departures[session]?.asker = reply } else { offer(departure, reply) }
+                sessions[session].going?.touchedAt = now
+                if departure.piece == nil { sessions[session].going?.asker = reply } else { offer(departure, reply) }
                 return
             }
         }
@@ -88,20 +85,21 @@ extension SessionCoordinator {
             return depart(session, to: nodeMessage.node, epoch: nodeMessage.epoch, reply, cleanStart: cleanStart)
         }
         // Who is on the way here has only what others have said.
-        let isKept = visits[session]?.hasSettledWills ?? (owner?.keeps(session) == true && !left.isHandling(session))
+        let isKept = sessions[session].coming?.hasSettledWills ?? (owner?.keeps(session) == true && !left.isHandling(session))
         left.notTaken(session)
         // An answer may have got lost.
-        let hasSettled = isKept || settledClaims[session] == nodeMessage.epoch || departures[session]?.hasSettledWills == true
+        let hasSettled = isKept || wills.settled[session] == nodeMessage.epoch || sessions[session].going?.hasSettledWills == true
         if hasSettled {
-            settledClaims.insert(session, nodeMessage.epoch)
+            wills.settled.insert(session, nodeMessage.epoch)
         }
-        asker = (reply, cleanStart)
+        call = .asked(reply, cleanStart: cleanStart)
         owner?.askedToStop(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
-        asker = nil
-        departures[session]?.hasSettledWills = hasSettled
+        call = nil
+        sessions[session].going?.hasSettledWills = hasSettled
         // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already:
         // who asks is asked then.
-        guard departures[session] != nil, visits[session] != nil, (owner?.writtenEpoch(of: session) ?? 0) <= nodeMessage.epoch
+        guard sessions[session].going != nil, sessions[session].coming != nil,
+            (owner?.writtenEpoch(of: session) ?? 0) <= nodeMessage.epoch
         else {
             return
         }
@@ -112,12 +110,12 @@ extension SessionCoordinator {
     /// Has the shard stop acting for a session, and export it.
     func depart(_ session: [UInt8], to other: NodeID, epoch: UInt64, _ asker: Subject, cleanStart: Bool) {
         guard let shard = shard(of: session) else { return reply(.stopped(nil), to: asker) }
-        drops.removeAll { $0.session == session }
+        drops.remove(session)
         forgetSaves(of: session)
-        endedWills.keep([], of: session)
-        lastOffer += 1
-        departures[session] = OutgoingSession(
-            shard: shard, node: other, epoch: epoch, offer: lastOffer, asker: asker, touchedAt: now)
+        wills.ended.keep([], of: session)
+        let held = sessions[session].going?.held
+        sessions[session].going = OutgoingSession(
+            shard: shard, node: other, epoch: epoch, offer: messages.nextOffer(), asker: asker, held: held, touchedAt: now)
         post(.sessionLeaves(session, cleanStart: cleanStart), to: shard)
     }
 
@@ -128,13 +126,13 @@ extension SessionCoordinator {
 
     /// Takes a chunk of a session that the shard has stopped acting for.
     func leaving(_ session: [UInt8], _ piece: SessionChunk) {
-        guard var departure = departures[session] else { return }
+        guard var departure = sessions[session].going else { return }
         if publishesWill(of: session) {
-            heldLeavings[session] = piece
+            sessions[session].going?.held = piece
             return
         }
         if piece.number == 0, piece.isLast, piece.bytes.isEmpty {
-            departures[session] = nil
+            sessions[session].going = nil
             if let asker = departure.asker { reply(.stopped(nil, hasSettledWills: departure.hasSettledWills), to: asker) }
             return
         }
@@ -147,7 +145,7 @@ extension SessionCoordinator {
             give(piece, to: fetcher.reply)
             departure.fetcher = nil
         }
-        departures[session] = departure
+        sessions[session].going = departure
     }
 
     private func give(_ piece: SessionChunk, to fetcher: Subject) {
@@ -155,26 +153,26 @@ extension SessionCoordinator {
     }
 
     private func fetched(_ session: [UInt8], offer: UInt64, number: Int, _ fetcher: Subject) {
-        guard let departure = departures[session], departure.offer == offer, let piece = departure.piece,
+        guard let departure = sessions[session].going, departure.offer == offer, let piece = departure.piece,
             number == piece.number || number == piece.number + 1
         else { return reply(.unknown, to: fetcher) }
-        departures[session]?.touchedAt = now
+        sessions[session].going?.touchedAt = now
         if number == piece.number { return give(piece, to: fetcher) }
         if departure.fetcher?.number != number { post(.chunkTaken(session, number: piece.number), to: departure.shard) }
-        departures[session]?.fetcher = (fetcher, number)
+        sessions[session].going?.fetcher = (fetcher, number)
     }
 
     private func dropped(_ nodeMessage: SessionMessage, _ asker: Subject) {
         let session = nodeMessage.identifier
         defer { reply(.dropped, to: asker) }
-        if let departure = departures[session] {
+        if let departure = sessions[session].going {
             guard departure.epoch <= nodeMessage.epoch else { return }
-            departures[session] = nil
+            sessions[session].going = nil
             counters.given += 1
             return post(.sessionGone(session), to: departure.shard)
         }
         // It has come back here since.
-        guard visits[session] == nil, owner?.keeps(session) != true, let shard = shard(of: session) else { return }
+        guard sessions[session].coming == nil, owner?.keeps(session) != true, let shard = shard(of: session) else { return }
         post(.sessionLeaves(session, cleanStart: false), to: shard)
         post(.sessionGone(session), to: shard)
     }
@@ -182,8 +180,11 @@ extension SessionCoordinator {
     /// Takes back sessions that another node has asked for and does not fetch, because it has gone away: they stay here
     /// as before.
     func tickExports() {
-        for (session, departure) in departures where now >= departure.touchedAt + Limits.sessionExportMillisecondsMax {
-            departures[session] = nil
+        for session in sessions.names(with: .going) {
+            guard let departure = sessions[session].going, now >= departure.touchedAt + Limits.sessionExportMillisecondsMax else {
+                continue
+            }
+            sessions[session].going = nil
             post(.sessionStays(session), to: departure.shard)
         }
     }
@@ -200,6 +201,46 @@ extension SessionCoordinator {
 struct SentSessionMessage: Hashable {
     let node: NodeID
     let nodeMessage: SessionMessage
+}
+
+/// What was asked of other nodes, and what they are offered.
+///
+/// Belongs to a `SessionCoordinator`.
+struct SessionMessages {
+    private var sent: [UInt64: SentSessionMessage] = [:]
+    private var underWay: Set<SentSessionMessage> = []
+    private var lastToken: UInt64 = 0
+    private var lastOffer: UInt64
+
+    /// A node that was started again knows nothing of what its earlier incarnation has offered.
+    init(_ node: NodeID) { lastOffer = (node.rawValue & 0xffff_ffff) << 28 }
+
+    /// Something is asked.
+    ///
+    /// - Returns: under which token; nil if it is under way already.
+    mutating func begin(_ message: SentSessionMessage) -> UInt64? {
+        guard underWay.insert(message).inserted else { return nil }
+        lastToken += 1
+        sent[lastToken] = message
+        return lastToken
+    }
+
+    /// It was answered, or did not leave.
+    @discardableResult
+    mutating func end(_ token: UInt64) -> SentSessionMessage? {
+        guard let message = sent.removeValue(forKey: token) else { return nil }
+        underWay.remove(message)
+        return message
+    }
+
+    /// The connection is gone.
+    mutating func forget() { (sent, underWay) = ([:], []) }
+
+    /// Tells an offer from all others of this node.
+    mutating func nextOffer() -> UInt64 {
+        lastOffer += 1
+        return lastOffer
+    }
 }
 
 extension Limits {

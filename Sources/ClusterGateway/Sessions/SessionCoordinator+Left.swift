@@ -13,28 +13,19 @@ extension SessionCoordinator: LeftSessionsSink {
     /// Looks at a record that was read: whether this node has to look after its session.
     func consider(_ record: SessionRecord) {
         let session = record.identifier
-        guard owner?.isLeft(session, record) == true, let dutyAt = record.dutyAt, !endings.keys.contains(session),
-            visits[session] == nil, departures[session] == nil
+        guard owner?.isLeft(session, record) == true, let dutyAt = record.dutyAt, sessions[session].ending == nil,
+            sessions[session].coming == nil, sessions[session].going == nil
         else { return }
         // What this node had before is its own; of others' one after the other looks whether it is done.
         let isOwn = record.owners[0].node.store == node.store
-        let stagger = isOwn ? 0 : UInt64(rank(session)) * Limits.leftSessionStaggerMilliseconds
+        let stagger = isOwn ? 0 : UInt64(nodes.rank(of: node, for: session)) * Limits.leftSessionStaggerMilliseconds
         left.record(session, dutyAt: stagger == 0 ? dutyAt : max(dutyAt, wallClock) + stagger)
     }
 
-    /// How many nodes have their turn before this one.
-    private func rank(_ session: [UInt8]) -> Int {
-        func weight(_ node: NodeID) -> UInt64 {
-            session.reduce(node.rawValue | 1) { ($0 ^ UInt64($1)) &* 0x9E37_79B9_7F4A_7C15 ^ $0 >> 29 }
-        }
-        let own = (weight(node), node)
-        return min(Limits.leftSessionRanksMax, live.count { (weight($0), $0) > own })
-    }
-
     /// Takes note that a shard has a session that is due, and does not know which node owns it.
-    func wakes(_ session: [UInt8], _ waking: Waking) {
-        guard owner != nil, visits[session] == nil, owner?.keeps(session) != true else { return }
-        woken[session] = waking
+    func wakes(_ session: [UInt8], _ waking: SessionAdoption.Waking) {
+        guard owner != nil, sessions[session].coming == nil, owner?.keeps(session) != true else { return }
+        sessions[session].adoption.woken = waking
         left.record(session, dutyAt: 0)
     }
 
@@ -52,8 +43,7 @@ extension SessionCoordinator: LeftSessionsSink {
 
     /// Forgets all sessions that this node looks after, because its lease has ended.
     func forgetLeft() {
-        left = LeftSessions()
-        (adoptions, awaitingShards, leftNews, woken) = ([:], [:], [], [:])
+        (left, leftNews) = (LeftSessions(), [])
         scan.end()
     }
 
@@ -64,17 +54,21 @@ extension SessionCoordinator: LeftSessionsSink {
         guard left.isHandling(session) else { return }
         let stayedBy = stayedBy(session)
         guard let record else {
-            adoptions[session] = stayedBy
+            sessions[session].adoption.oldest = stayedBy
             return
         }
         // What this node has of it counts if nobody has kept it since.
         let isOwn = record.owners[0].node.store == node.store && record.saved == nil
-        adoptions[session] = isOwn ? 0 : record.saved?.epoch ?? .max
-        if let stayedBy, owner?.isLookedAfter(record, since: stayedBy) == true { adoptions[session] = record.saved?.epoch ?? 0 }
+        sessions[session].adoption.oldest = isOwn ? 0 : record.saved?.epoch ?? .max
+        if let stayedBy, owner?.isLookedAfter(record, since: stayedBy) == true {
+            sessions[session].adoption.oldest = record.saved?.epoch ?? 0
+        }
     }
 
     /// By which claim a client has stayed that had its session here before the lease ended; nil for none.
-    private func stayedBy(_ session: [UInt8]) -> UInt64? { woken[session].flatMap { $0.isConnected ? $0.epoch : nil } }
+    private func stayedBy(_ session: [UInt8]) -> UInt64? {
+        sessions[session].adoption.woken.flatMap { $0.isConnected ? $0.epoch : nil }
+    }
 
     func notAssumed(_ session: [UInt8], _ record: SessionRecord?) {
         leftNews.append(.another(session, record))
@@ -91,18 +85,18 @@ extension SessionCoordinator: LeftSessionsSink {
             case .published(let session, let name): left.published(session, name)
             case .another(let session, let record):
                 left.notTaken(session)
-                adoptions[session] = nil
-                if let waking = woken.removeValue(forKey: session) { sendToShard(session, record, waking) }
+                sessions[session].adoption.oldest = nil
+                if let waking = sessions.take(\.adoption.woken, of: session) { sendToShard(session, record, waking) }
             case .kept(let session):
                 left.notTaken(session)
-                woken[session] = nil
+                sessions[session].adoption.woken = nil
             }
         }
     }
 
     /// Tells a shard that a session which it has is another node's or has ended, or that the servers have lost its
     /// record.
-    private func sendToShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: Waking) {
+    private func sendToShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: SessionAdoption.Waking) {
         guard let shard = shard(of: session) else { return }
         // A client has come for it elsewhere: the one that has stayed is closed as if it had come then.
         if waking.isConnected { return post(.sessionGone(session), to: shard) }
@@ -118,19 +112,19 @@ extension SessionCoordinator: LeftSessionsSink {
 
     private func taken(_ session: [UInt8], _ record: SessionRecord) {
         let hasStayed = stayedBy(session) != nil
-        woken[session] = nil
+        sessions[session].adoption.woken = nil
         guard left.isHandling(session), owner?.epoch(of: session) == record.epoch, let shard = shard(of: session) else { return }
-        guard let oldest = adoptions.removeValue(forKey: session), oldest < .max else {
+        guard let oldest = sessions.take(\.adoption.oldest, of: session), oldest < .max else {
             if hasStayed { post(.sessionGone(session), to: shard) }
             return left.restored(session, record)
         }
-        awaitingShards[session] = record
+        sessions[session].adoption.awaitsShard = record
         post(.sessionAssumed(session, epoch: record.epoch, from: oldest), to: shard)
     }
 
     /// A shard says whether it has what this node has claimed.
     func assumed(_ session: [UInt8], isHere: Bool, _ will: WillName?) {
-        guard let record = awaitingShards.removeValue(forKey: session), left.isHandling(session) else { return }
+        guard let record = sessions.take(\.adoption.awaitsShard, of: session), left.isHandling(session) else { return }
         guard isHere else {
             left.restored(session, record)
             return stepLeft()
@@ -147,7 +141,7 @@ extension SessionCoordinator: LeftSessionsSink {
 
     func adopt(_ session: [UInt8]) {
         // Its client has come, or it is kept here.
-        guard visits[session] == nil,
+        guard sessions[session].coming == nil,
             owner?.adopt(session, stayedBy: stayedBy(session), wallClock: wallClock, now: now, self) == true
         else { return leftNews.append(.kept(session)) }
     }
@@ -165,10 +159,10 @@ extension SessionCoordinator: LeftSessionsSink {
         // It ends here when all that share groups have dispatched to it is here too.
         let claim = SessionClaim(
             identifier: session, expiryInterval: record.expiryInterval, cleanStart: false, hasSession: false)
-        var visit = SessionVisit(shard: shard, claim: claim, stage: .claiming, now: now)
+        var visit = IncomingSession(shard: shard, claim: claim, stage: .claiming, now: now)
         (visit.record, visit.found, visit.previous) = (record, record, record)
         (visit.wills, visit.hasSettledWills, visit.hasExpired, visit.isForNobody) = (.cleared, true, true, true)
-        visits[session] = visit
+        sessions[session].coming = visit
         restore(session, saved, from: last, epoch: record.epoch)
     }
 
@@ -184,4 +178,22 @@ enum LeftNews {
     case another([UInt8], SessionRecord?)
     /// The session is kept here already, or its client waits.
     case kept([UInt8])
+}
+
+/// A session that is claimed although no client has come for it, or is to be.
+struct SessionAdoption {
+    /// By which claim a shard has a session, and whether its client has stayed.
+    struct Waking {
+        let epoch: UInt64
+        let isConnected: Bool
+    }
+
+    /// A shard has asked whose it is.
+    var woken: Waking?
+    /// From which claim on what a shard has of it counts; `UInt64.max` for none.
+    var oldest: UInt64?
+    /// It is claimed, and a shard is to say whether it has it.
+    var awaitsShard: SessionRecord?
+
+    var isEmpty: Bool { woken == nil && oldest == nil && awaitsShard == nil }
 }

@@ -12,11 +12,11 @@ extension SessionCoordinator {
     /// Stores what a shard has given of a session, or keeps it until an earlier write is done.
     func save(_ saved: SavedSession) {
         var saved = saved
-        if let earlier = savesWaiting[saved.identifier], earlier.epoch == saved.epoch {
+        if let earlier = sessions[saved.identifier].saves.waiting, earlier.epoch == saved.epoch {
             if saved.state == nil { (saved.state, saved.will, saved.awaySince) = (earlier.state, earlier.will, earlier.awaySince) }
             saved.places = saved.places ?? earlier.places
         }
-        savesWaiting[saved.identifier] = saved
+        sessions[saved.identifier].saves.waiting = saved
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
         write(saved)
     }
@@ -26,7 +26,7 @@ extension SessionCoordinator {
         // What stands in the record goes with what was published of it.
         guard owner == nil || !publishesWill(of: session) else { return }
         guard owner != nil else {
-            savesWaiting[session] = nil
+            sessions[session].saves.waiting = nil
             // Where clients stay without the cluster, what they have is confirmed for this node.
             if plan.detached == .local, let shard = shard(of: session) {
                 post(.sessionSaved(session, number: saved.number), to: shard)
@@ -35,10 +35,10 @@ extension SessionCoordinator {
         }
         guard owner?.epoch(of: session) == saved.epoch, owner?.keeps(session) == true else {
             // Another claim has come in between: what it finds is given by that.
-            savesWaiting[session] = nil
+            sessions[session].saves.waiting = nil
             // A client that has stayed without a lease has what this node gives it, whoever has claimed its session
             // since.
-            let isClaimed = owner?.epoch(of: session) != nil || visits[session] != nil || departures[session] != nil
+            let isClaimed = owner?.epoch(of: session) != nil || sessions[session].coming != nil || sessions[session].going != nil
             if plan.detached == .local, !isClaimed, let shard = shard(of: session) {
                 post(.sessionSaved(session, number: saved.number), to: shard)
             }
@@ -69,8 +69,8 @@ extension SessionCoordinator {
             record.wills = []
         }
         guard isOnItsWay == true else { return }
-        savesWaiting[session] = nil
-        savesUnderWay[session] = saved.number
+        sessions[session].saves.waiting = nil
+        sessions[session].saves.underWay = saved.number
     }
 
     private func logUnsavable(_ session: [UInt8], _ count: Int, _ bytesMax: Int) {
@@ -86,53 +86,54 @@ extension SessionCoordinator {
 
     /// Takes note that a session's record is stored.
     func saved(_ session: [UInt8], _ record: SessionRecord) {
-        endedWills.keep(record.wills, of: session)
+        wills.ended.keep(record.wills, of: session)
         if left.isHandling(session) { leftNews.append(.saved(session, record)) }
-        if let visit = visits[session], visit.wills == .publishing {
-            visits[session]?.wills = .cleared
-            visits[session]?.record = record
-            visits[session]?.progressAt = now
+        if let visit = sessions[session].coming, visit.wills == .publishing {
+            sessions[session].coming?.wills = .cleared
+            sessions[session].coming?.record = record
+            sessions[session].coming?.progressAt = now
         }
-        ticksAt = min(ticksAt, now + (left.isHandling(session) || visits[session] != nil ? 0 : Limits.sessionTickMilliseconds))
-        guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { return }
+        ticksAt = min(
+            ticksAt, now + (left.isHandling(session) || sessions[session].coming != nil ? 0 : Limits.sessionTickMilliseconds))
+        guard let number = sessions.take(\.saves.underWay, of: session), let shard = shard(of: session) else { return }
         post(.sessionSaved(session, number: number), to: shard)
     }
 
     func tickSaves() {
-        for saved in savesWaiting.values.sorted(by: { $0.identifier.lexicographicallyPrecedes($1.identifier) }) { write(saved) }
+        for session in sessions.names(with: .saves) { if let saved = sessions[session].saves.waiting { write(saved) } }
     }
 
     /// Handles records that were not even sent, because they are too large: nothing waits for them any more.
     func takeRefused() {
         for (session, number) in records.takeRefused() where owner?.refused(session, number: number) == true {
-            if let visit = visits[session] {
+            if let visit = sessions[session].coming {
                 giveUp(session, visit, "its session's record is larger than the servers' max_payload")
             }
             if left.isHandling(session) {
                 owner?.release(session)
                 left.notTaken(session)
-                (adoptions[session], woken[session]) = (nil, nil)
+                (sessions[session].adoption.oldest, sessions[session].adoption.woken) = (nil, nil)
             }
-            guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { continue }
+            guard let number = sessions.take(\.saves.underWay, of: session), let shard = shard(of: session) else { continue }
             post(.sessionSaved(session, number: number), to: shard)
         }
     }
 
     /// Forgets the saves of a session that has ended, or is another node's.
     func forgetSaves(of session: [UInt8]) {
-        (savesUnderWay[session], savesWaiting[session]) = (nil, nil)
+        sessions[session].saves = SessionSaves()
         unsavable.remove(session)
     }
 
     /// Forgets all saves, because the lease has ended.
     func endSaves() {
         if plan.detached == .local {
-            let numbers = savesUnderWay.merging(savesWaiting.mapValues(\.number)) { $1 }
-            for (session, number) in numbers {
-                if let shard = shard(of: session) { post(.sessionSaved(session, number: number), to: shard) }
+            for session in sessions.names(with: .saves) {
+                let saves = sessions[session].saves
+                guard let number = saves.waiting?.number ?? saves.underWay, let shard = shard(of: session) else { continue }
+                post(.sessionSaved(session, number: number), to: shard)
             }
         }
-        (savesUnderWay, savesWaiting) = ([:], [:])
     }
 
     /// Has the shards give how far their sessions have got in the log.
@@ -140,6 +141,16 @@ extension SessionCoordinator {
         guard owner != nil, connection.isReady else { return }
         for shard in loop.loops.indices { post(.saveLogPositions, to: shard) }
     }
+}
+
+/// What a shard has given of a session for its record.
+struct SessionSaves {
+    /// The number of what is on its way to the record.
+    var underWay: UInt64?
+    /// What waits for that.
+    var waiting: SavedSession?
+
+    var isEmpty: Bool { underWay == nil && waiting == nil }
 }
 
 extension Limits {

@@ -17,11 +17,11 @@ extension SessionCoordinator {
         guard owner != nil else {
             // Otherwise it stands in the record, for whoever is there.
             guard plan.detached == .local else { return }
-            endedWills.insert(WillName(saved.name), of: session)
+            wills.ended.insert(WillName(saved.name), of: session)
             return post(.publishAlone(saved), to: shard)
         }
         // A claim of another node has come in between, and sees to it.
-        guard owner?.keeps(session) == true || departures[session] != nil else { return }
+        guard owner?.keeps(session) == true || sessions[session].going != nil else { return }
         publish(SessionRecord.LastWill(saved), of: session)
     }
 
@@ -29,54 +29,47 @@ extension SessionCoordinator {
     /// the earlier first.
     func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
         let job = WillJob(will, of: session)
-        guard !endedWills.contains(job.key) else {
+        guard !wills.ended.contains(job.key) else {
             leftNews.append(.published(session, job.key.name))
             ticksAt = now
             return
         }
-        let place = willJobs[session]?.firstIndex { $0.key.name >= will.name } ?? willJobs[session]?.count ?? 0
-        if let jobs = willJobs[session], place < jobs.count, jobs[place].key == job.key { return }
-        willJobs[session, default: []].insert(job, at: place)
-        willQueue.append(session)
+        let jobs = sessions[session].wills.jobs
+        let place = jobs.firstIndex { $0.key.name >= will.name } ?? jobs.count
+        if place < jobs.count, jobs[place].key == job.key { return }
+        sessions[session].wills.jobs.insert(job, at: place)
+        wills.append(session)
         ticksAt = now
     }
 
     /// Whether wills of a session are on their way: then nothing else is said of it.
-    func publishesWill(of session: [UInt8]) -> Bool { willJobs[session] != nil }
+    func publishesWill(of session: [UInt8]) -> Bool { !sessions[session].wills.jobs.isEmpty }
 
     func tickWills() {
-        willQueue.append(contentsOf: willRetries)
-        willRetries = []
+        wills.retry()
         goOnWithWills()
     }
 
     /// Sends the wills whose way is free by now: what had to be at the servers before them may be there.
     func goOnWithWills() {
-        willQueue.append(contentsOf: willsBehind)
-        willsBehind = []
+        wills.lookBehind()
         sendWills()
     }
 
     /// Takes note that the connection is gone: the fate of the wills that were sent is unknown, and they are sent
     /// again.
     func endWillRequests() {
-        for session in willTokens.values {
-            for index in willJobs[session]?.indices ?? 0..<0 { willJobs[session]?[index].token = nil }
-            willRetries.append(session)
+        for session in wills.endRequests() {
+            for index in sessions[session].wills.jobs.indices { sessions[session].wills.jobs[index].token = nil }
         }
-        willTokens = [:]
-    }
-
-    /// Forgets all wills, because the lease has ended: they stand in the records.
-    func forgetWills() {
-        (willJobs, willTokens, willQueue, willRetries, willsBehind) = ([:], [:], [], [], [])
     }
 
     private func sendWills() {
         guard connection.isReady else { return }
-        while willTokens.count < Limits.willsUnderWayMax, let session = willQueue.popFirst() {
-            guard let jobs = willJobs[session], jobs.allSatisfy({ $0.token == nil }) else { continue }
-            if isBehind(jobs[0]) { willsBehind.append(session) } else { send(jobs[0]) }
+        while let session = wills.next() {
+            let jobs = sessions[session].wills.jobs
+            guard let first = jobs.first, jobs.allSatisfy({ $0.token == nil }) else { continue }
+            if isBehind(first) { wills.behind.append(session) } else { send(first) }
         }
     }
 
@@ -89,16 +82,15 @@ extension SessionCoordinator {
 
     private func send(_ job: WillJob) {
         guard let request = request(job) else { return finish(job) }
-        lastWillToken += 1
-        let token = Self.willTokens | lastWillToken
+        let token = wills.begin(job.key.session)
         do throws(NATSRefusal) {
             try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: token,
+                request.subject, headers: request.headers, payload: request.payload, token: Self.willTokens | token,
                 within: Limits.willAnswerMillisecondsMax)
-            willTokens[token] = job.key.session
             change(job) { $0.token = token }
         } catch {
-            guard case .tooLarge(let bytesMax) = error else { return willRetries.append(job.key.session) }
+            wills.end(token)
+            guard case .tooLarge(let bytesMax) = error else { return wills.retries.append(job.key.session) }
             refused(job, "\(request.payload.count) bytes are more than the servers' max_payload (\(bytesMax))")
         }
     }
@@ -131,19 +123,19 @@ extension SessionCoordinator {
     }
 
     private func change(_ job: WillJob, _ change: (inout WillJob) -> Void) {
-        guard let place = willJobs[job.key.session]?.firstIndex(where: { $0.key == job.key }) else { return }
-        if var changed = willJobs[job.key.session]?[place] {
-            change(&changed)
-            willJobs[job.key.session]?[place] = changed
-        }
+        let session = job.key.session
+        guard let place = sessions[session].wills.jobs.firstIndex(where: { $0.key == job.key }) else { return }
+        change(&sessions[session].wills.jobs[place])
     }
 
     func willAnswered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard let session = willTokens.removeValue(forKey: token), let job = willJobs[session]?.first(where: { $0.token == token })
-        else { return }
+        let token = token & ~Self.willTokens
+        guard let session = wills.end(token), let job = sessions[session].wills.jobs.first(where: { $0.token == token }) else {
+            return
+        }
         change(job) { $0.token = nil }
         defer { sendWills() }
-        guard case .message(let message) = answer else { return willRetries.append(session) }
+        guard case .message(let message) = answer else { return wills.retries.append(session) }
         do throws(JetStreamError) {
             _ = try JetStreamAnswer.acknowledgement(message)
             advance(job)
@@ -151,8 +143,8 @@ extension SessionCoordinator {
             switch error.outcome {
             case .noRoom:
                 context.refused(stream(of: job), error)
-                willRetries.append(session)
-            case .tryAgain: willRetries.append(session)
+                wills.retries.append(session)
+            case .tryAgain: wills.retries.append(session)
             case .refused, .conflict: refused(job, "\(error)")
             }
         }
@@ -167,7 +159,7 @@ extension SessionCoordinator {
     private func advance(_ job: WillJob) {
         guard job.stage == .retaining else { return finish(job) }
         change(job) { $0.stage = .logging }
-        willQueue.append(job.key.session)
+        wills.append(job.key.session)
     }
 
     private func refused(_ job: WillJob, _ reason: String) {
@@ -180,21 +172,26 @@ extension SessionCoordinator {
 
     private func finish(_ job: WillJob) {
         let session = job.key.session
-        willJobs[session]?.removeAll { $0.key == job.key }
+        sessions[session].wills.jobs.removeAll { $0.key == job.key }
         if left.isHandling(session) { counters.leftWills += 1 }
         left.published(session, job.key.name)
         stepLeft()
-        guard willJobs[session]?.isEmpty == true else { return willQueue.append(session) }
-        willJobs[session] = nil
+        guard sessions[session].wills.jobs.isEmpty else { return wills.append(session) }
         publishedWills(of: session, job.key.name)
     }
 
     /// Goes on with what has waited for a session's wills: all that were due are in the log.
     private func publishedWills(of session: [UInt8], _ name: WillName) {
-        if let piece = heldLeavings.removeValue(forKey: session) { leaving(session, piece) }
-        if endsAfterWills.remove(session) != nil { return ended(session) }
-        if visits[session]?.wills == .publishing { return clearWills(of: session) }
-        if let saved = savesWaiting[session] { return write(saved) }
+        if let piece = sessions[session].going?.held {
+            sessions[session].going?.held = nil
+            leaving(session, piece)
+        }
+        if sessions[session].wills.endsSession {
+            sessions[session].wills.endsSession = false
+            return ended(session)
+        }
+        if sessions[session].coming?.wills == .publishing { return clearWills(of: session) }
+        if let saved = sessions[session].saves.waiting { return write(saved) }
         guard owner?.keeps(session) == true, !left.isHandling(session) else { return }
         // Nothing else is to be stored of it: its client is back, or it was here once more than its node.
         _ = owner?.save(session, now: now, self) { $0.wills.removeAll { $0.name <= name } }
@@ -204,21 +201,21 @@ extension SessionCoordinator {
 
     /// Whether the wills of a session's earlier connections are seen to, so that its client may come in; if not, that
     /// is begun.
-    func hasSeenToWills(_ session: [UInt8], _ visit: SessionVisit) -> Bool {
+    func hasSeenToWills(_ session: [UInt8], _ visit: IncomingSession) -> Bool {
         guard let record = visit.record, !record.wills.isEmpty || publishesWill(of: session), visit.wills != .cleared else {
             return true
         }
         if visit.wills == .unknown {
-            visits[session]?.wills = .owed
+            sessions[session].coming?.wills = .owed
             ticksAt = now
         }
         return false
     }
 
     /// Publishes the wills that are due although the client has come.
-    func publishOwedWills(of session: [UInt8], _ visit: SessionVisit) {
+    func publishOwedWills(of session: [UInt8], _ visit: IncomingSession) {
         guard let record = visit.record else { return }
-        visits[session]?.wills = .publishing
+        sessions[session].coming?.wills = .publishing
         // Who has kept it up to now has published what was due. [MQTT-3.1.2-8 v5]
         let owed = visit.hasSettledWills ? [] : (visit.found ?? record).dueWills(atReturn: visit.claim.cleanStart, now: wallClock)
         for will in owed { publish(will, of: session) }
@@ -230,7 +227,7 @@ extension SessionCoordinator {
         let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) {
             ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
         }
-        if isOnItsWay == true { visits[session]?.wills = .publishing }
+        if isOnItsWay == true { sessions[session].coming?.wills = .publishing }
     }
 
     /// Drops the wills that must not be published any more, because the client has come back in time.
@@ -309,6 +306,98 @@ extension SessionRecord.LastWill {
     /// Calls `body` with the message; nil if there is none.
     func withMessage<Result>(_ body: (BusMessage) -> Result) -> Result? {
         message.withUnsafeBytes { bytes in BusMessage(entry: bytes).map(body) }
+    }
+}
+
+/// The wills of a session on their way into the log, in their order.
+struct SessionWills {
+    var jobs: [WillJob] = []
+    /// Whether the session is over when they are there.
+    var endsSession = false
+
+    var isEmpty: Bool { jobs.isEmpty && !endsSession }
+}
+
+/// The sessions of which a will is to be sent, one after the other, and what is known of wills beyond their sessions.
+///
+/// Belongs to a `SessionCoordinator`.
+struct WillQueue {
+    /// The sessions whose turn it is, in their order.
+    private var waiting = Deque<[UInt8]>()
+    /// Whose are under way, by request.
+    private var underWay: [UInt64: [UInt8]] = [:]
+    private var lastToken: UInt64 = 0
+    /// Those that are tried again in the next tick.
+    var retries: [[UInt8]] = []
+    /// Those that wait for what their clients have published before.
+    var behind: [[UInt8]] = []
+    /// The wills that stand in records although they are over.
+    var ended = EndedWills()
+    /// By which claims of others sessions have left of which this node has seen to the wills.
+    var settled = SettledClaims()
+
+    mutating func append(_ session: [UInt8]) { waiting.append(session) }
+
+    mutating func retry() {
+        waiting.append(contentsOf: retries)
+        retries = []
+    }
+
+    /// Looks once more at those that wait: what was on its way to the servers may be there.
+    mutating func lookBehind() {
+        waiting.append(contentsOf: behind)
+        behind = []
+    }
+
+    /// The session whose turn it is; nil if there is none, or enough is under way.
+    mutating func next() -> [UInt8]? { underWay.count < Limits.willsUnderWayMax ? waiting.popFirst() : nil }
+
+    /// Takes note that a will of a session is sent.
+    ///
+    /// - Returns: the request's token.
+    mutating func begin(_ session: [UInt8]) -> UInt64 {
+        lastToken += 1
+        underWay[lastToken] = session
+        return lastToken
+    }
+
+    /// Ends a request that was answered, or did not leave; nil if nobody waits for that.
+    @discardableResult
+    mutating func end(_ token: UInt64) -> [UInt8]? { underWay.removeValue(forKey: token) }
+
+    /// Lets what was under way be tried again, because the connection is gone.
+    ///
+    /// - Returns: the sessions.
+    mutating func endRequests() -> [[UInt8]] {
+        let sessions = Array(underWay.values)
+        underWay = [:]
+        retries += sessions
+        return sessions
+    }
+
+    /// Forgets all wills, because the lease has ended: they stand in the records.
+    mutating func forget() { (waiting, underWay, retries, behind) = ([], [:], [], []) }
+}
+
+/// By which claim of another node each session was given up here, with its wills settled; all are forgotten for the
+/// next one when there are too many.
+///
+/// Invariant: at most `Limits.sessionDropsMax`, whose names have `Limits.sessionNameBytesMax`. Belongs to a
+/// `SessionCoordinator`.
+struct SettledClaims {
+    private var epochs: [[UInt8]: UInt64] = [:]
+    private var byteCount = 0
+
+    subscript(session: [UInt8]) -> UInt64? { epochs[session] }
+
+    mutating func insert(_ session: [UInt8], _ epoch: UInt64) {
+        if epochs[session] == nil {
+            if epochs.count >= Limits.sessionDropsMax || byteCount + session.count > Limits.sessionNameBytesMax {
+                (epochs, byteCount) = ([:], 0)
+            }
+            byteCount += session.count
+        }
+        epochs[session] = epoch
     }
 }
 

@@ -1,7 +1,6 @@
 import Administration
 import BrokerCore
 import BrokerModel
-import Bytes
 import Cluster
 import Configuration
 import MQTTCodec
@@ -45,68 +44,31 @@ final class SessionCoordinator {
     private let placement: ShardPlacement
     /// nil without a lease.
     var owner: SessionOwnership?
-    var visits: [[UInt8]: SessionVisit] = [:]
-    var departures: [[UInt8]: OutgoingSession] = [:]
+    /// The sessions of which something is under way.
+    var sessions = SessionTable()
     var counters = Counters()
-    /// The nodes that hold a lease.
-    private(set) var live: Set<NodeID> = []
-    /// Since when stores are missed.
-    private(set) var missedSince: [UInt32: UInt64] = [:]
-    /// The clients that were refused because of missing nodes.
-    var awaited = AwaitedNodes()
-    /// The sessions that other nodes are to forget, until they say that they have.
-    var drops: [SessionDrop] = []
-    /// The messages to other nodes that are not answered, by token.
-    var nodeMessages: [UInt64: SentSessionMessage] = [:]
-    var messagesUnderWay: Set<SentSessionMessage> = []
-    var lastMessage: UInt64 = 0
-    var lastOffer: UInt64
-    /// Where another node's question is answered, while `owner` is asked.
-    var asker: (reply: Subject, cleanStart: Bool)?
-    /// Sessions that are over, whose records are to go: the record's epoch and number; nil while they are looked for.
-    var endings: [[UInt8]: (epoch: UInt64, number: UInt64)?] = [:]
-    var isFencing = false
-    var isConnecting = false
-    /// What shards have given of their sessions and is on its way to the record, by number, and what waits for that.
-    var savesUnderWay: [[UInt8]: UInt64] = [:]
-    var savesWaiting: [[UInt8]: SavedSession] = [:]
+    var nodes = PresentNodes()
+    var drops = SessionDrops()
+    var messages: SessionMessages
+    var wills = WillQueue()
+    /// For what `owner` is called, while it is: it calls back.
+    var call: OwnerCall?
     /// The sessions that are too large to be stored, of which the log tells already.
     var unsavable: Set<[UInt8]> = []
     var ticksAt: UInt64 = 0
     private var looksAt: UInt64 = 0
-    /// Wills on their way into the log, by session, in their order; and whose are under way, by request.
-    var willJobs: [[UInt8]: [WillJob]] = [:]
-    var willTokens: [UInt64: [UInt8]] = [:]
-    /// Sessions of which one is to be sent: in their order, and in the next tick.
-    var willQueue = Deque<[UInt8]>()
-    var willRetries: [[UInt8]] = []
-    /// The sessions whose wills wait for what their clients have published before.
-    var willsBehind: [[UInt8]] = []
-    var lastWillToken: UInt64 = 0
-    /// The wills that stand in records although they are over.
-    var endedWills = EndedWills()
-    /// Sessions that are over when their wills are in the log, and chunks of sessions that leave then.
-    var endsAfterWills: Set<[UInt8]> = []
-    var heldLeavings: [[UInt8]: SessionChunk] = [:]
-    /// By which claims of others sessions have left of which this node has seen to the wills.
-    var settledClaims = SettledClaims()
-    /// Sessions that are kept here while other nodes may still act by earlier claims.
-    var unsettled: [[UInt8]: UnsettledSession] = [:]
     /// Sessions that nobody keeps any more.
     var left = LeftSessions()
     private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
-    /// From which claim on what a shard has of a session to be assumed counts; `UInt64.max` for none.
-    var adoptions: [[UInt8]: UInt64] = [:]
-    /// Adopted sessions of which a shard is to say whether it has them.
-    var awaitingShards: [[UInt8]: SessionRecord] = [:]
     var leftNews: [LeftNews] = []
-    /// The sessions of which shards have asked whose they are.
-    var woken: [[UInt8]: Waking] = [:]
 
-    /// The claim by which a shard has a session, and whether its client has stayed.
-    struct Waking {
-        let epoch: UInt64
-        let isConnected: Bool
+    enum OwnerCall {
+        /// Another node asks for a session, and is answered there.
+        case asked(Subject, cleanStart: Bool)
+        /// A client has come for its session.
+        case connecting
+        /// The lease has ended.
+        case fencing
     }
 
     init(
@@ -117,8 +79,7 @@ final class SessionCoordinator {
         self.context = context
         space = SubjectSpace(cluster: plan.name)
         placement = loop.shard.placement
-        // A node that was started again knows nothing of what its earlier incarnation has offered.
-        lastOffer = (incarnations.current.rawValue & 0xffff_ffff) << 28
+        messages = SessionMessages(incarnations.current)
         replay = LogReplay(
             plan, incarnations, on: loop, connection, log: log,
             report: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
@@ -142,10 +103,8 @@ final class SessionCoordinator {
     // MARK: The loop
 
     var nextDeadline: UInt64? {
-        let isMoving = !visits.isEmpty || !unsettled.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
-        let isBusy =
-            isMoving || !awaited.isEmpty || !savesUnderWay.isEmpty || !savesWaiting.isEmpty || !willJobs.isEmpty
-            || !leftNews.isEmpty
+        let isMoving = ClusterSession.Part.allCases.contains { sessions.has($0) }
+        let isBusy = isMoving || !drops.isEmpty || !nodes.awaited.isEmpty || !leftNews.isEmpty
         // With a lease it is looked now and then whether something is left.
         let looksForLeft = owner == nil ? nil : left.isEmpty && !scan.isReading ? max(ticksAt, scan.beginsAt) : ticksAt
         return [replay.nextDeadline, scan.nextDeadline, isBusy ? ticksAt : looksForLeft].compactMap { $0 }.min()
@@ -169,7 +128,7 @@ final class SessionCoordinator {
         looksAt = now + Limits.leaseRenewalMilliseconds
         records.create()
         sendDrops()
-        for (session, found) in endings { end(session, found) }
+        for session in sessions.names(with: .ending) { end(session, sessions[session].ending?.found) }
     }
 
     func attached() {
@@ -183,11 +142,11 @@ final class SessionCoordinator {
         if scan.isReading { scan.begin(at: now) }
         scan.end()
         endWillRequests()
-        (nodeMessages, messagesUnderWay) = ([:], [])
-        for session in visits.keys {
-            guard case .fetching(var fetch) = visits[session]?.stage, fetch.isLast == nil else { continue }
+        messages.forget()
+        for session in sessions.names(with: .coming) {
+            guard case .fetching(var fetch) = sessions[session].coming?.stage, fetch.isLast == nil else { continue }
             fetch.asksAt = now
-            visits[session]?.stage = .fetching(fetch)
+            sessions[session].coming?.stage = .fetching(fetch)
         }
     }
 
@@ -195,18 +154,13 @@ final class SessionCoordinator {
 
     /// Takes the list of the nodes that hold a lease, by all entries up to a number; `me` is this one, if it holds one.
     func live(_ nodes: [NodeID], through sequence: UInt64, me: SessionRecord.Owner?) {
-        let stores = Set(nodes.map(\.store))
-        for gone in live where !stores.contains(gone.store) {
-            missedSince[gone.store] = now
-            scan.begin(at: now)
-        }
-        for store in stores { missedSince[store] = nil }
-        live = Set(nodes)
+        if self.nodes.change(nodes, now: now) { scan.begin(at: now) }
+        let live = self.nodes.live
         if owner == nil, let me {
             owner = SessionOwnership(me)
             scan.begin(at: now)
             owner?.live(live, through: sequence, self)
-            for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { connect(session) }
+            for session in sessions.names(with: .coming) { connect(session) }
             // Their clients may have stayed.
             if plan.detached == .local { for shard in loop.loops.indices { post(.leaseBegins, to: shard) } }
         } else {
@@ -217,20 +171,18 @@ final class SessionCoordinator {
     /// Stops all sessions, because this node's lease has ended.
     func leaseEnded() {
         guard owner != nil else { return }
-        isFencing = true
+        call = .fencing
         owner?.fence(self)
-        isFencing = false
-        owner = nil
-        drops = []
-        (endsAfterWills, heldLeavings, unsettled) = ([], [:], [:])
-        forgetWills()
+        (call, owner, drops) = (nil, nil, SessionDrops())
+        wills.forget()
         forgetLeft()
         endSaves()
-        for (session, visit) in visits {
+        for session in sessions.names(with: .coming) {
+            guard let visit = sessions[session].coming else { continue }
             replay.forget(session)
             fail(session, visit, "the cluster cannot be reached")
         }
-        visits = [:]
+        sessions.endLease()
         guard plan.detached == .refuse else { return }
         log(.warning, "this node's lease has expired: its clients are disconnected, because other nodes may serve them now.")
         for shard in loop.loops.indices { post(.fenceClients("the cluster cannot be reached"), to: shard) }
@@ -247,14 +199,14 @@ final class SessionCoordinator {
         case .arrived(let session, let number): arrived(session, number)
         case .illegible(let session): illegible(session)
         case .lacksLog(let session): context.post(.sessionLacksLog(session), to: shard)
-        case .restored(let session): visits[session] = nil
+        case .restored(let session): sessions[session].coming = nil
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
         case .will(let session, let will): due(will, of: session, from: shard)
-        case .willEnds(let session, let name): endedWills.insert(WillName(name), of: session)
+        case .willEnds(let session, let name): wills.ended.insert(WillName(name), of: session)
         case .assumed(let session, let isHere, let will): assumed(session, isHere: isHere, will.map { WillName($0) })
         case .wakes(let session, let epoch, let isConnected):
-            wakes(session, Waking(epoch: epoch, isConnected: isConnected))
+            wakes(session, SessionAdoption.Waking(epoch: epoch, isConnected: isConnected))
         case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false
         }
         return true
@@ -277,44 +229,44 @@ final class SessionCoordinator {
     private func take(_ answer: SessionRecords.Answer) {
         switch answer {
         case .found(let session, let record, let sequence, let ended):
-            if endings[session] != nil {
+            if sessions[session].ending != nil {
                 guard let record, record.owners[0].node.store == node.store else {
-                    endings[session] = nil
-                    endedWills.keep([], of: session)
+                    sessions[session].ending = nil
+                    wills.ended.keep([], of: session)
                     return
                 }
-                endings[session] = .some((record.epoch, sequence))
+                sessions[session].ending = SessionEnding(found: (record.epoch, sequence))
                 return records.remove(session, epoch: record.epoch, expecting: sequence)
             }
             recordFound(session, record)
             // What this claim has written itself says nothing of who had the session before.
-            if visits[session] != nil, visits[session]?.found == nil || record?.owners[0].node != node {
+            if sessions[session].coming != nil, sessions[session].coming?.found == nil || record?.owners[0].node != node {
                 recordFound(record, by: session)
             }
             owner?.found(session, record, at: sequence, ended: ended, now: now, self)
         case .written(let session, let number, let answer): owner?.written(session, number: number, answer, now: now, self)
-        case .illegible(let session, let words): if let visit = visits[session] { giveUp(session, visit, words) }
+        case .illegible(let session, let words): if let visit = sessions[session].coming { giveUp(session, visit, words) }
         case .removed(let session):
-            endings[session] = nil
-            endedWills.keep([], of: session)
+            sessions[session].ending = nil
+            wills.ended.keep([], of: session)
         case .notRemoved: return
         }
     }
 
     /// Takes the record of a session whose client has come, before this node has claimed it.
     func recordFound(_ record: SessionRecord?, by session: [UInt8]) {
-        visits[session]?.found = record
-        visits[session]?.previous = record
+        sessions[session].coming?.found = record
+        sessions[session].coming?.previous = record
         // Its time is over: the client begins a new one. [MQTT-3.1.2-23 v5]
-        if record?.hasEnded(now: wallClock) == true { visits[session]?.beginsAnew() }
+        if record?.hasEnded(now: wallClock) == true { sessions[session].coming?.beginsAnew() }
     }
 
     /// The node that may have what is newest of a session, and is away; nil for none.
-    func missing(_ visit: SessionVisit) -> NodeID? { visit.claim.cleanStart ? nil : gone(visit) }
+    func missing(_ visit: IncomingSession) -> NodeID? { visit.claim.cleanStart ? nil : gone(visit) }
 
     /// The node that may have what is newest of a session and is away, whether the client wants the session or not; nil
     /// for none.
-    func gone(_ visit: SessionVisit) -> NodeID? {
+    func gone(_ visit: IncomingSession) -> NodeID? {
         guard let found = visit.found, found.expiryInterval > 0 else { return nil }
         // Of the others each has answered.
         let gone = found.owners.filter { $0.node.store != node.store && visit.offers[$0.node.store] == nil }
@@ -324,9 +276,7 @@ final class SessionCoordinator {
 
     /// Whether clients wait for a node that is missing: it may be back soon.
     func isAwaited(_ missing: NodeID) -> Bool {
-        let since = missedSince[missing.store] ?? now
-        missedSince[missing.store] = since
-        return now < since + plan.sessionWaitMilliseconds
+        now < nodes.miss(missing.store, now: now) + plan.sessionWaitMilliseconds
     }
 }
 
@@ -344,13 +294,13 @@ extension SessionCoordinator {
     }
 
     /// When clients wait no more for a node that is missed.
-    private func awaitedUntil(_ store: UInt32) -> UInt64 { (missedSince[store] ?? now) + plan.sessionWaitMilliseconds }
+    private func awaitedUntil(_ store: UInt32) -> UInt64 { (nodes.missedSince(store) ?? now) + plan.sessionWaitMilliseconds }
 
     private func clockTime(_ time: UInt64) -> String { Timestamp.text(wallClock &+ time &- now) }
 
     /// Logs how many clients have been refused meanwhile.
     func logAwaited() {
-        for (node, count) in awaited.due(now: now) {
+        for (node, count) in nodes.awaited.due(now: now) {
             let until = awaitedUntil(node.store)
             let end = until > now ? "; it is waited for until \(clockTime(until))" : ""
             log(
@@ -370,7 +320,7 @@ extension SessionCoordinator: SessionOwnershipSink {
     }
 
     func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
-        let cleanStart = visits[session]?.claim.cleanStart ?? (unsettled[session] != nil)
+        let cleanStart = sessions[session].coming?.claim.cleanStart ?? (sessions[session].unsettled != nil)
         send(SessionMessage(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
     }
 
@@ -380,33 +330,34 @@ extension SessionCoordinator: SessionOwnershipSink {
             ticksAt = now
             return
         }
-        guard visits[session] != nil else { return }
-        visits[session]?.record = record
-        visits[session]?.progressAt = now
+        guard sessions[session].coming != nil else { return }
+        sessions[session].coming?.record = record
+        sessions[session].coming?.progressAt = now
         settled(session)
     }
 
     func stop(_ session: [UInt8]) {
-        guard !isFencing else { return }
+        if case .fencing = call { return }
         // A session that is looked after here for its client, who has come, is not another node's.
         if left.isHandling(session) {
             left.notTaken(session)
-            (adoptions[session], awaitingShards[session]) = (nil, nil)
+            (sessions[session].adoption.oldest, sessions[session].adoption.awaitsShard) = (nil, nil)
         }
-        if !isConnecting { overtake(session) }
+        if case .connecting = call { return }
+        overtake(session)
     }
 
     /// Refuses the client that waits here: it came before one that has come to another node.
     func overtake(_ session: [UInt8]) {
         replay.forget(session)
-        guard let visit = visits.removeValue(forKey: session) else { return }
+        guard let visit = sessions.take(\.coming, of: session) else { return }
         let words = "another connection uses this Client Identifier on another node of the cluster."
         post(.claimFailed(session, words, isTold: true), to: visit.shard)
     }
 
     func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {
-        guard let asker else { return }
-        depart(session, to: node, epoch: epoch, asker.reply, cleanStart: asker.cleanStart)
+        guard case .asked(let asker, let cleanStart) = call else { return }
+        depart(session, to: node, epoch: epoch, asker, cleanStart: cleanStart)
     }
 }
 
@@ -414,52 +365,56 @@ extension SessionCoordinator: SessionOwnershipSink {
 extension SessionCoordinator {
     func claimed(_ claim: SessionClaim, by shard: Int) {
         let session = claim.identifier
-        endings[session] = nil
-        endsAfterWills.remove(session)
-        guard visits[session] == nil else {
+        sessions[session].ending = nil
+        sessions[session].wills.endsSession = false
+        guard sessions[session].coming == nil else {
             // What is under way serves the newer client; what the shard has by now is a part of what is under way.
-            visits[session]?.claim.cleanStart = claim.cleanStart
-            visits[session]?.isForNobody = false
-            visits[session]?.progressAt = now
+            sessions[session].coming?.claim.cleanStart = claim.cleanStart
+            sessions[session].coming?.isForNobody = false
+            sessions[session].coming?.progressAt = now
             return
         }
         let isKept = owner?.keeps(session) == true && !left.isHandling(session)
-        let isOver = unsettled[session]?.isOver == true && owner?.epoch(of: session) == unsettled[session]?.epoch
-        unsettled[session]?.isOver = false
+        let isOver = sessions[session].unsettled?.isOver == true && owner?.epoch(of: session) == sessions[session].unsettled?.epoch
+        sessions[session].unsettled?.isOver = false
         // What it publishes from now on comes behind its earlier connection's will.
         if isKept, !isOver, !publishesWill(of: session), let epoch = owner?.epoch(of: session) {
             return post(.sessionClaimed(session, .here, epoch: epoch), to: shard)
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
-        visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, now: now)
+        sessions[session].coming = IncomingSession(shard: shard, claim: claim, stage: .waiting, now: now)
         // A session that is looked after here has a client again.
-        if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? owner?.record(of: session) : nil) {
+        if let record = left.record(of: session) ?? sessions[session].adoption.awaitsShard
+            ?? (isKept ? owner?.record(of: session) : nil)
+        {
             recordFound(record, by: session)
         }
-        if isOver { visits[session]?.beginsAnew() }
+        if isOver { sessions[session].coming?.beginsAnew() }
         // The shard gives it anew by the new claim.
-        if isKept { (savesUnderWay[session], savesWaiting[session]) = (nil, nil) }
+        if isKept { (sessions[session].saves.underWay, sessions[session].saves.waiting) = (nil, nil) }
         left.notTaken(session)
-        (adoptions[session], awaitingShards[session]) = (nil, nil)
+        (sessions[session].adoption.oldest, sessions[session].adoption.awaitsShard) = (nil, nil)
         connect(session)
     }
 
     func connect(_ session: [UInt8]) {
-        guard owner != nil, let claim = visits[session]?.claim, case .waiting = visits[session]?.stage else { return }
-        visits[session]?.stage = .claiming
+        guard owner != nil, let claim = sessions[session].coming?.claim, case .waiting = sessions[session].coming?.stage else {
+            return
+        }
+        sessions[session].coming?.stage = .claiming
         // A session that begins once more has higher numbers than what may be left of it somewhere.
         let terms = SessionOwnership.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)
-        isConnecting = true
+        call = .connecting
         owner?.connect(session, terms, now: now, self)
-        isConnecting = false
+        call = nil
     }
 
     /// Removes the record of a session that is over, if it is this node's.
     func ended(_ session: [UInt8]) {
-        guard visits[session] == nil else { return }
-        drops.removeAll { $0.session == session }
+        guard sessions[session].coming == nil else { return }
+        drops.remove(session)
         if publishesWill(of: session) {
-            endsAfterWills.insert(session)
+            sessions[session].wills.endsSession = true
             return
         }
         forgetSaves(of: session)
@@ -471,7 +426,7 @@ extension SessionCoordinator {
         let epoch = owner?.epoch(of: session)
         let number = owner?.release(session)
         let found = epoch.flatMap { epoch in number.map { (epoch: epoch, number: $0) } }
-        endings[session] = .some(found)
+        sessions[session].ending = SessionEnding(found: found)
         end(session, found)
     }
 

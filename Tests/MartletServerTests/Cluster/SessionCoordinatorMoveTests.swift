@@ -61,10 +61,10 @@ import Testing
         node.lease(PlayedCoordinator.second)
         node.servers.put(PlayedCoordinator.left().encoded, to: node.subject)
         _ = node.come(cleanStart: true, (PlayedCoordinator.second, 1000))
-        #expect(node.coordinator.drops.map(\.asksAt) == [0])
+        #expect(node.coordinator.drops.waiting.map(\.asksAt) == [0])
         node.gateway.knownTicket = 5
         node.coordinator.sendDrops()
-        #expect(node.coordinator.drops.contains { $0.asksAt == 0 } == false)
+        #expect(node.coordinator.drops.waiting.contains { $0.asksAt == 0 } == false)
     }
 
     @Test func `a session that this node alone may have stays when another node has seen to its will`() throws {
@@ -342,14 +342,14 @@ import Testing
         node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         _ = node.take()
         node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
-        #expect(node.coordinator.endedWills.count == 1)
+        #expect(node.coordinator.wills.ended.count == 1)
         node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
         _ = node.take()
-        #expect(node.coordinator.endedWills.count == 0)
+        #expect(node.coordinator.wills.ended.count == 0)
         node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 2)))
         node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         _ = node.take()
-        #expect(node.coordinator.endedWills.count == 0)
+        #expect(node.coordinator.wills.ended.count == 0)
     }
 
     @Test func `a will waits for what its client has published before`() throws {
