@@ -383,12 +383,8 @@ extension SessionCoordinator {
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
         sessions[session].coming = IncomingSession(shard: shard, claim: claim, stage: .waiting, now: now)
-        // A session that is looked after here has a client again.
-        if let record = left.record(of: session) ?? sessions[session].adoption.awaitsShard
-            ?? (isKept ? owner?.record(of: session) : nil)
-        {
-            recordFound(record, by: session)
-        }
+        // What is kept here, as for a client that has not come yet, is not read again: it says who had the session.
+        if owner?.keeps(session) == true, let record = owner?.record(of: session) { recordFound(record, by: session) }
         if isOver { sessions[session].coming?.beginsAnew() }
         // The shard gives it anew by the new claim.
         if isKept { (sessions[session].saves.underWay, sessions[session].saves.waiting) = (nil, nil) }

@@ -116,6 +116,22 @@ import Testing
         #expect(node.record == nil && node.coordinator.counters.leftEnded == 1)
     }
 
+    @Test func `a client that comes in the moment in which its session was adopted gets it from the copy`() throws {
+        let node = try PlayedCoordinator()
+        let record = PlayedCoordinator.left(state: [1])
+        node.servers.put(record.encoded, to: node.subject)
+        node.coordinator.consider(record)
+        for _ in 0..<20 where node.coordinator.owner?.keeps(PlayedCoordinator.session) != true { node.run(ticks: 1) }
+        // The servers have stored the claim, and nobody has taken note of it yet.
+        #expect(node.coordinator.left.isHandling(PlayedCoordinator.session))
+        #expect(node.coordinator.left.record(of: PlayedCoordinator.session) == nil)
+        var origins: [SessionOrigin] = []
+        for _ in 0..<20 where origins.isEmpty {
+            for case .sessionClaimed(_, let origin, _) in node.come() { origins.append(origin) }
+        }
+        #expect(origins == [.arriving] && node.coordinator.counters.restored == 1)
+    }
+
     @Test func `what lives elsewhere is let be, and so is what has nothing due`() throws {
         let node = try PlayedCoordinator()
         node.lease(NodeID(store: 2, incarnation: 1))
