@@ -347,7 +347,8 @@ extension ClusterRunner {
         (status.members, status.sharedNames) = (members.members, members.table.namesakes.map(\.name))
         status.retainedWaiting = retained.waitingCount
         status.losses = troubles.losses
-        status.refusingStreams = refusals.count
+        // A node that carries nothing asks nothing of them, and they do not say it again.
+        status.refusingStreams = refusals.count(isCurrent: isCarrying)
         if let counters = sessions?.counters {
             (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
             (status.sessionsLost, status.claimsRefused) = (counters.lost, counters.refused)

@@ -85,8 +85,10 @@ final class StreamRefusals {
 
     private static let serversWords = "their disks are full, or what they may use of them (max_file_store)"
 
-    /// How many streams have no room now.
-    var count: Int { refusals.values.count { !$0.isOver && !isOld($0) } }
+    /// How many streams have no room.
+    ///
+    /// - Parameter isCurrent: whether only what has just been said counts.
+    func count(isCurrent: Bool) -> Int { refusals.values.count { !$0.isOver && !(isCurrent && isOld($0)) } }
 
     private func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(cluster): \(text)") }
 }
