@@ -86,7 +86,7 @@ integration: build tools-test ## Run real clients against the release binary (BR
 	swift build $(release) $(arrows) --product endurance
 	swift build $(release) $(arrows) --product collectionclient
 	swift build $(release) $(arrows) --product consumerclient
-	$(python) -m pytest Tests/Integration --ignore=Tests/Integration/examples $(PYTEST_ARGS)
+	$(python) -m pytest Tests/Integration --ignore=Tests/Integration/examples --ignore=Tests/Integration/incidents $(PYTEST_ARGS)
 
 # By itself, for it compiles, and other tests want the processors.
 .PHONY: examples
@@ -97,8 +97,12 @@ examples: build tools-test ## Compile the client library's examples as packages 
 attacks: build tools-test ## Attack the broker in every way that SECURITY.md names, beside a client that must not notice (PYTEST_ARGS="-k bans")
 	$(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
 
+.PHONY: incidents
+incidents: build tools-test ## Put a cluster through its incidents on real servers and nodes, and print for each what clients saw and what the operator was told (ten minutes; PYTEST_ARGS="-k clock")
+	$(python) -m pytest Tests/Integration/incidents --numprocesses 2 $(PYTEST_ARGS)
+
 .PHONY: nightly
-nightly: build tools-test growth build-time fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster, 40 power cuts of its nodes, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
+nightly: build tools-test growth build-time fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster and its incidents, 40 power cuts of its nodes, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm|BusStorm|DispatchStorm|DispatchedStepStorm|DeliveryStorm|GroupStorm|InterestTable|LogStorm|LostNode|MoveStorm|ReceiptStorm|RetainedStorm|SessionStorm)Tests'
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
@@ -110,6 +114,7 @@ nightly: build tools-test growth build-time fuzz sanitize ## What `make test` do
 	MARTLET_CRASH_ROUNDS=50 MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
 	MARTLET_BRIDGE_ROUNDS=50 $(python) -m pytest Tests/Integration/bridges $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=50 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_faults.py -n 0 $(PYTEST_ARGS)
+	$(python) -m pytest Tests/Integration/incidents --numprocesses 2 $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=10 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_lost_nodes.py Tests/Integration/cluster/test_killed_members.py -n 0 $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=20 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_node_power.py -n 0 $(PYTEST_ARGS)
 	MARTLET_CROWD=5000 $(python) -m pytest Tests/Integration/cluster/test_administration.py -n 0 -k crowd $(PYTEST_ARGS)

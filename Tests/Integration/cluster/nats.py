@@ -20,7 +20,10 @@ def binary() -> Path:
 class NatsServer:
     """One nats-server with JetStream, in a directory of its own."""
 
-    def __init__(self, directory: Path, name: str = "n1", *, lines: str = "", routes: tuple[int, ...] = (), route_port: int = 0):
+    def __init__(
+        self, directory: Path, name: str = "n1", *, lines: str = "", routes: tuple[int, ...] = (), route_port: int = 0, limits: str = ""
+    ):  # fmt: skip
+        """limits: what stands in JetStream's own block."""
         self.directory = directory
         self.name = name
         self.port = reserve_port()
@@ -34,7 +37,7 @@ class NatsServer:
         self.configuration = directory / f"{name}.conf"
         self.configuration.write_text(
             f"server_name: {name}\nlisten: 127.0.0.1:{self.port}\nhttp: 127.0.0.1:{self.monitor}\n"
-            f"jetstream {{ store_dir: \"{directory / name}\" }}\n{cluster}{lines}\n"
+            f"jetstream {{ store_dir: \"{directory / name}\"{f', {limits}' if limits else ''} }}\n{cluster}{lines}\n"
         )  # fmt: skip
 
     @property
@@ -76,6 +79,12 @@ class NatsServer:
                 assert line, "the server has closed the connection"
             return json.loads(lines.read(int(line.split()[-1])))
 
+    def stop(self):
+        """Asks it to end, so that it hands over what it leads."""
+        self.process.terminate()
+        self.process.wait(3 * PATIENCE)
+        self.process = None
+
     def kill(self):
         if self.process:
             self.process.kill()
@@ -83,10 +92,10 @@ class NatsServer:
             self.process = None
 
 
-def trio(directory: Path) -> list[NatsServer]:
+def trio(directory: Path, **options) -> list[NatsServer]:
     """Three servers that are one cluster."""
     routes = tuple(reserve_port() for _ in range(3))
-    servers = [NatsServer(directory, f"n{index + 1}", routes=routes, route_port=port) for index, port in enumerate(routes)]
+    servers = [NatsServer(directory, f"n{index + 1}", routes=routes, route_port=port, **options) for index, port in enumerate(routes)]
     for server in servers:
         server.start(waits=False)
     for server in servers:

@@ -83,20 +83,26 @@ class Site:
     With the layer of `UnsyncedDisk`, each node has a disk whose power can be cut: one that `begins` with the node.
     """
 
-    def __init__(self, program, directory: Path, keeps: bool = False, layer: Path | None = None):
-        self.servers = trio(directory)
+    def __init__(self, program, directory: Path, keeps: bool = False, layer: Path | None = None, *, node_lines: str = "", **options):
+        """node_lines: what the nodes' configurations have besides. The other options are the servers'."""
+        self.servers = trio(directory, **options)
         self.disks = [UnsyncedDisk(directory / f"node{index}", layer) for index in range(3 if layer else 0)]
         environments = [disk.environment for disk in self.disks] or [None] * 3
         # What a client misses while its node comes back is more than the thousand messages that a queue takes otherwise.
         store = "persistence true\nmartlet_cluster_session_wait 5\nmax_queued_messages 0" if keeps else ""
+        store += f"\n{node_lines}"
         # The third has several loops, of which one speaks to its server, and a dashboard that is reached from elsewhere.
         self.nodes = [Node(program, directory, f"node{index}", server.address, f"sys_interval 1\nlog_dest stderr\nlog_dest topic\nmartlet_threads {loops}\n{store}", host, environment=environment)
                        for index, (server, loops, host, environment) in enumerate(zip(self.servers, (1, 1, 3), ("127.0.0.1", "127.0.0.1", "0.0.0.0"), environments))]  # fmt: skip
-        for disk in self.disks:
-            disk.begin()
-        for node in self.nodes:
-            node.broker.start()
-        self.is_whole()
+        try:
+            for disk in self.disks:
+                disk.begin()
+            for node in self.nodes:
+                node.broker.start()
+            self.is_whole()
+        except BaseException:
+            self.end(is_well=False)
+            raise
 
     def cut_power(self, index: int, chance: random.Random):
         """A node and its disk lose their power, and get it back: the disk has what was synced, and perhaps a part of the rest."""
@@ -112,10 +118,14 @@ class Site:
         for node in self.nodes:
             wait_until(lambda node=node: node.metric("martlet_cluster_other_nodes") >= 2, f"{node.name} knows the others", 2 * PATIENCE)
 
-    def end(self):
+    def end(self, is_well: bool = True):
+        """is_well: whether nodes that are there have to end as they should."""
         try:
             for node in self.nodes:
-                node.broker.finish()
+                if is_well:
+                    node.broker.finish()
+                elif node.broker.process:
+                    node.broker.kill()
         finally:
             for server in self.servers:
                 server.kill()
