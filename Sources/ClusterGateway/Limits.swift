@@ -7,6 +7,9 @@ enum Limits {
     /// Milliseconds that JetStream has for an answer.
     static let leaseAnswerMillisecondsMax: UInt64 = 1000
 
+    /// How often it is looked whether the bucket of sessions' records is still the same, in milliseconds.
+    static let sessionBucketMilliseconds: UInt64 = 10_000
+
     /// Questions about sessions' records that are under way at the same time; more wait in line.
     /// Bytes: 80 KiB each at most, as `sessionRecordFrameBytesMax`.
     static let sessionQuestionsMax = 256

@@ -279,6 +279,17 @@ public struct SessionOwnership {
         }
     }
 
+    /// Writes down anew what this node keeps, because the servers have lost the records of all sessions, as when their
+    /// stream was deleted. A change that is on its way finds that out by itself.
+    public mutating func recordsLost(now: UInt64, _ sink: some SessionOwnershipSink) {
+        for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            guard let claim = claims[session], case .kept(let record) = claim.phase, claim.saving == nil else { continue }
+            claims[session]?.sequence = 0
+            claims[session]?.saving = record
+            write(record, of: session, expecting: 0, now: now, sink)
+        }
+    }
+
     /// Stops all sessions, because this node's lease has ended.
     public mutating func fence(_ sink: some SessionOwnershipSink) {
         for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { sink.stop(session) }
@@ -474,6 +485,12 @@ extension SessionOwnership {
         _ session: [UInt8], _ saving: SessionRecord, _ record: SessionRecord?, at sequence: UInt64, now: UInt64,
         _ sink: some SessionOwnershipSink
     ) {
+        // Nobody ends a session that another node keeps, so there is a mark at least: the servers have lost the
+        // records.
+        if record == nil, sequence == 0 {
+            claims[session]?.sequence = 0
+            return write(saving, of: session, expecting: 0, now: now, sink)
+        }
         // An answer to a question from before this was kept.
         guard sequence >= claims[session]?.sequence ?? 0 else { return }
         guard let record, record.owners[0] == me, record.epoch == saving.epoch else {

@@ -57,6 +57,8 @@ final class SessionCoordinator {
     var unsavable: Set<[UInt8]> = []
     var ticksAt: UInt64 = 0
     private var looksAt: UInt64 = 0
+    /// When it is looked whether the bucket of records is still the same.
+    private var bucketLooksAt: UInt64 = 0
     /// Sessions that nobody keeps any more.
     var left = LeftSessions()
     private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
@@ -107,7 +109,8 @@ final class SessionCoordinator {
         let isBusy = isMoving || !drops.isEmpty || !nodes.awaited.isEmpty || !leftNews.isEmpty
         // With a lease it is looked now and then whether something is left.
         let looksForLeft = owner == nil ? nil : left.isEmpty && !scan.isReading ? max(ticksAt, scan.beginsAt) : ticksAt
-        return [replay.nextDeadline, scan.nextDeadline, isBusy ? ticksAt : looksForLeft].compactMap { $0 }.min()
+        let looksForBucket = owner == nil ? nil : max(ticksAt, bucketLooksAt)
+        return [replay.nextDeadline, scan.nextDeadline, isBusy ? ticksAt : looksForLeft, looksForBucket].compactMap { $0 }.min()
     }
 
     func advance(now: UInt64) {
@@ -115,6 +118,10 @@ final class SessionCoordinator {
         scan.advance(now: now)
         guard now >= ticksAt else { return }
         ticksAt = now + Limits.sessionTickMilliseconds
+        if now >= bucketLooksAt {
+            bucketLooksAt = now + Limits.sessionBucketMilliseconds
+            if connection.isReady { records.look() }
+        }
         takeRefused()
         owner?.tick(now: now, self)
         tickVisits()
@@ -250,6 +257,9 @@ final class SessionCoordinator {
             sessions[session].ending = nil
             wills.ended.keep([], of: session)
         case .notRemoved: return
+        case .lost:
+            log(.warning, "the records of all sessions are lost: those that this node keeps are written down anew.")
+            owner?.recordsLost(now: now, self)
         }
     }
 

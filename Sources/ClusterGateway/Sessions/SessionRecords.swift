@@ -20,6 +20,8 @@ final class SessionRecords {
         case removed([UInt8])
         /// Nobody knows whether it is.
         case notRemoved([UInt8])
+        /// The bucket is another one than before: what was in that is lost.
+        case lost
     }
 
     private enum Question {
@@ -69,6 +71,12 @@ final class SessionRecords {
         isCreating = true
         // To ask for one that is there to be made would change when it was made, in the servers' words.
         ask(.inform)
+    }
+
+    /// Asks whether the bucket is still the one that it was.
+    func look() {
+        isCreated = false
+        create()
     }
 
     /// Forgets all questions under way, since the connection is gone: whoever needs an answer asks again.
@@ -187,8 +195,9 @@ final class SessionRecords {
             case .create, .inform:
                 let members = try JetStreamAnswer.members(message)
                 (isCreated, isCreating) = (true, false)
-                if let made = members["created"]?.string.flatMap({ RFC3339.seconds(of: $0) }) { createdAt = made * 1000 }
-                return nil
+                guard let made = members["created"]?.string.flatMap({ RFC3339.seconds(of: $0) }) else { return nil }
+                defer { createdAt = made * 1000 }
+                return createdAt.map { $0 < made * 1000 } == true ? .lost : nil
             case .read(let session): return try found(session, try JetStreamAnswer.last(message))
             case .write(let session, _, _, let number):
                 return .written(session, number: number, .stored(at: try JetStreamAnswer.acknowledgement(message).sequence))

@@ -60,6 +60,30 @@ import Testing
         #expect(released == 4 && !owner.keeps(session))
     }
 
+    @Test func `what the servers have lost is written down anew, unless another node has claimed it since`() {
+        let sink = Sink()
+        for isClaimed in [false, true] {
+            var keeping = claim([owner(2, 1, lease: 10)], live: [node(1, 1)], sink)
+            _ = sink.take()
+            keeping.recordsLost(now: 3, sink)
+            #expect(sink.take() == ["write 8 expecting 0"])
+            if isClaimed {
+                keeping.written(session, number: sink.number, .conflict, now: 4, sink)
+                let other = SessionRecord(epoch: 2000, owners: [owner(3, 1, lease: 70)], identifier: session)
+                keeping.found(session, other, at: 2, now: 5, sink)
+                #expect(sink.take() == ["read"] && keeping.keeps(session))
+            } else {
+                keeping.written(session, number: sink.number, .stored(at: 1), now: 4, sink)
+                #expect(sink.take() == ["saved"])
+                let isSaving = keeping.save(session, now: 5, sink) { $0.awaySince = 1 }
+                #expect(isSaving && sink.take() == ["write 8 expecting 1"])
+                keeping.written(session, number: sink.number, .conflict, now: 6, sink)
+                keeping.found(session, nil, at: 0, now: 7, sink)
+                #expect(sink.take() == ["read", "write 8 expecting 0"])
+            }
+        }
+    }
+
     @Test func `a node that was started again answers for its earlier incarnation`() {
         let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 2)], sink)

@@ -29,6 +29,7 @@ final class PlayedServers: NATSListener {
     /// Whether another node makes the bucket with another configuration, between the question for it and the order to
     /// make it.
     var bucketIsMadeMeanwhile = false
+    private var bucketMadeAt = "2020-01-01T00:00:00Z"
     /// Whether what was stored is not said to be until `releaseAnswers`.
     var holdsAnswers = false
     private var held: [String] = []
@@ -67,6 +68,9 @@ final class PlayedServers: NATSListener {
         sequence += 1
         entries[subject] = Entry(sequence: sequence, payload: payload, isDeletion: false)
     }
+
+    /// The bucket's stream is deleted, and made anew by whoever asks for it.
+    func loseBucket(madeAt: String) { (entries, bucketMadeAt) = ([:], madeAt) }
 
     /// Forgets an entry, as if it had never been.
     func remove(_ subject: String) { entries[subject] = nil }
@@ -138,7 +142,7 @@ final class PlayedServers: NATSListener {
             bucketIsMadeMeanwhile = false
             return "{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"stream name already in use\"}}"
         }
-        if request.subject.hasPrefix("$JS.API.") { return "{\"created\":\"2020-01-01T00:00:00Z\"}" }
+        if request.subject.hasPrefix("$JS.API.") { return "{\"created\":\"\(bucketMadeAt)\"}" }
         if isElecting, !request.subject.hasPrefix("$KV.") {
             return "{\"error\":{\"code\":503,\"err_code\":10008,\"description\":\"no leader\"}}"
         }

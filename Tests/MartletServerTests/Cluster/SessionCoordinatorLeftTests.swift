@@ -132,6 +132,24 @@ import Testing
         #expect(origins == [.arriving] && node.coordinator.counters.restored == 1)
     }
 
+    @Test func `records that the servers have lost are written down anew`() throws {
+        let node = try PlayedCoordinator()
+        let epoch = try node.claim()
+        node.send(PlayedCoordinator.saved(epoch, 1))
+        #expect(PlayedCoordinator.numbers(node.take()) == [1])
+        let record = try #require(node.record)
+        node.servers.loseBucket(madeAt: "2023-11-14T23:30:00Z")
+        // A change of the session finds it out at once, and a session without a change when the bucket is looked at.
+        node.send(PlayedCoordinator.saved(epoch, 2))
+        #expect(PlayedCoordinator.numbers(node.take()) == [2] && node.record?.saved == record.saved)
+        node.servers.loseBucket(madeAt: "2023-11-14T23:40:00Z")
+        node.run(ticks: 12)
+        #expect(node.record?.saved == record.saved && node.record?.owners == record.owners && node.record?.epoch == epoch)
+        // What has changed since is stored behind that.
+        node.send(PlayedCoordinator.saved(epoch, 3, state: [3]))
+        #expect(PlayedCoordinator.numbers(node.take()) == [3] && node.record?.saved?.state == [3])
+    }
+
     @Test func `what lives elsewhere is let be, and so is what has nothing due`() throws {
         let node = try PlayedCoordinator()
         node.lease(NodeID(store: 2, incarnation: 1))
