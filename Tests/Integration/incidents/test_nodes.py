@@ -377,9 +377,11 @@ def test_one_identifier_on_two_nodes(case, site):
     doors = doors_of(site.nodes)
     rivals = [Subscriber("rival", [doors[index]], "rival", qos=1) for index in (0, 1)]
     publisher = Publisher("rival-sender", doors[2:], "rival", 1).start()
-    for rival in rivals:
-        rival.start()
-        wait_until(rival.live.is_set, "it has subscribed", LASTING)
+    rivals[0].start()
+    wait_until(rivals[0].live.is_set, "it has subscribed", LASTING)
+    # The other one finds the session with its subscription.
+    rivals[1].live.set()
+    rivals[1].start()
     wait_until(lambda: rivals[0].reasons[TAKEN_OVER] > 2, "they fight", 2 * PATIENCE)
     time.sleep(8)
     rivals[0].end()
