@@ -239,6 +239,8 @@ def test_the_log_is_emptied(case, make_site, how):
     traffic = Traffic("emptied", doors_of(site.nodes))
     traffic.goes_on()
     assert site.servers[0].request(f"$JS.API.STREAM.{how}.{LOG}")["success"]
+    if how == "DELETE":
+        case.told(site.nodes[0], "/readyz", rf"503\n(?:.*\n)*.*stream {LOG}: it was deleted.*")
     traffic.goes_on(20)
     if how == "DELETE":
         case.told(site.nodes[0], "log", r"the stream of the log's partition 0 is not the one that this node has read before[^\n]*", 3 * PATIENCE)

@@ -18,7 +18,7 @@ Door = Callable[[], Wire]
 CONNACK_SECONDS = 30
 #: And for an acknowledgement: longer than nodes try to write what they have taken.
 ANSWER_SECONDS = 75
-#: Between two attempts to connect.
+#: Between two attempts to connect, as a rule.
 PAUSE = 0.1
 
 
@@ -43,6 +43,8 @@ class Client:
         self.lost_sessions = 0
         self.troubles: list[str] = []
         self.wire: Wire | None = None
+        #: Seconds until it comes again.
+        self.pause = PAUSE
         self._doors, self._door = doors, first
         self._is_known = False
         self._ends = threading.Event()
@@ -74,7 +76,7 @@ class Client:
             if self.is_late(began):
                 raise CutOff
             self._door = (self._door + 1) % len(self._doors)
-            time.sleep(PAUSE)
+            time.sleep(self.pause)
         self.longest_connect = max(self.longest_connect, time.monotonic() - began)
         if self._is_known and not packet[0]:
             self.lost_sessions += 1
@@ -121,7 +123,7 @@ class Client:
                     self.wire.close()
                 if self._ends.is_set() and not self.is_busy():
                     return
-                time.sleep(PAUSE)
+                time.sleep(self.pause)
         with contextlib.suppress(OSError):
             self.wire.disconnect()
 
