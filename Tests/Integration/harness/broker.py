@@ -87,7 +87,7 @@ class Broker:
         except ConnectionRefusedError:
             return False
         # Others are looked for without a connection, which their tests would see.
-        others = re.findall(r"^listener ([1-9]\d*)(?: 127\.0\.0\.1)?$", self.configuration_path.read_text(), re.MULTILINE)
+        others = re.findall(r"^listener ([1-9]\d*)(?: (?:127\.0\.0\.1|0\.0\.0\.0))?$", self.configuration_path.read_text(), re.MULTILINE)
         return {int(port) for port in others} <= listening_ports()
 
     @property
