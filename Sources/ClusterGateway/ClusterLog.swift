@@ -81,6 +81,9 @@ final class ClusterLog {
         return missing.trouble ?? "looking for the log's stream"
     }
 
+    /// That the stream of a partition is missing which was there; nil while all are there.
+    var loss: String? { partitions.first { $0.stream?.isMissing == true }?.trouble }
+
     var nextDeadline: UInt64? {
         if isOver { return 0 }
         return partitions.flatMap { [$0.writer.wakesAt, $0.stream?.nextDeadline] }.compactMap { $0 }.min()
@@ -218,7 +221,9 @@ extension ClusterLog: ReadLog {
         switch news {
         case .found(let first, let last): found(first, last, partition)
         case .caughtUp: loop.postToAll(.logIsCurrent(partition.index))
-        case .failed(let reason): partition.trouble = reason
+        case .failed(let reason):
+            if partition.stream?.isMissing == true, partition.trouble != reason { log(.warning, "\(reason).") }
+            partition.trouble = reason
         }
     }
 

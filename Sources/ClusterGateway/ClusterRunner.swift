@@ -365,7 +365,8 @@ extension ClusterRunner {
 
     /// Why nothing is carried, or not all of it; nil if it is.
     var trouble: String? {
-        if isCarrying { return troubles.recentRefusal(now: now) ?? refusals.words(isCurrent: true) }
+        // While servers elect who leads the log, all else goes on. What is missing, somebody has deleted.
+        if isCarrying { return troubles.recentRefusal(now: now) ?? refusals.words(isCurrent: true) ?? log?.loss }
         if let reason = troubles.away { return reason }
         if let reason = troubles.lease { return withRefusals(reason) }
         if let reason = troubles.unsynced { return reason }

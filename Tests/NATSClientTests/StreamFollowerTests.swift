@@ -286,11 +286,12 @@ import Testing
                 _ = played.effects()
                 for _ in 0..<20 {
                     played.answer(missing)
-                    #expect(played.effects() == ["failed"])
+                    #expect(played.effects() == ["failed"] && played.follower.isMissing)
                     played.wait(500)
                     #expect(played.effects() == ["STREAM.INFO.S"])
                 }
                 if isBack { played.find(first: 1, last: 6) } else { played.answer(missing) }
+                #expect(played.follower.isMissing != isBack)
                 #expect(played.effects().first == (isBack ? "found 1 6" : "STREAM.CREATE.S"))
             }
         }

@@ -48,6 +48,8 @@ public final class FollowedStream {
     public var isHeld: Bool { follower.isHeld }
     /// When the stream was made, as it was found last; see `StreamFollower.created`.
     public var created: String { follower.created }
+    /// Whether it is missing, and was there before; see `StreamFollower.isMissing`.
+    public var isMissing: Bool { follower.isMissing }
     public var nextDeadline: UInt64? { follower.nextDeadline }
 
     /// The connection is ready; `stream` is what the stream is to be.

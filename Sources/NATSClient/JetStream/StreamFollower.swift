@@ -59,6 +59,8 @@ public final class StreamFollower {
     private var stream: StreamConfiguration?
     /// Since when a stream that was there before is not.
     private var missingSince: UInt64?
+    /// Whether the stream is missing that was there before: it is made anew if it stays away.
+    public var isMissing: Bool { missingSince != nil }
     /// Names what belongs together: answers to what was asked before are passed over.
     private var attempt = 0
     /// When the state has taken too long, or the pause is over.
