@@ -214,7 +214,7 @@ format: swift-is-here ## Format every Swift source in place
 	swift format --in-place --parallel --recursive Package.swift Sources Tests
 
 # The plugin is a dependency of the package only while MARTLET_DOCS is set: who builds the broker never fetches it.
-documented := $(foreach target,Bytes HTTP JSON JSONReader MQTTCodec BrokerModel BrokerCore ClientCore Federation Cluster Platform Transports HTTPServer RowStore Persistence Security NATSClient \
+documented := $(foreach target,Bytes HTTP JSON JSONReader JSONWebTokens MQTTCodec BrokerModel BrokerCore ClientCore Federation Cluster Platform Transports HTTPServer RowStore Persistence Security NATSClient \
   Configuration Administration ServerLoops ClusterGateway MartletServer Bench ClientStore MartletClient MartletClientJSON MartletClientServices MartletTesting Commands,--target $(target))
 
 .PHONY: docs

@@ -85,6 +85,8 @@ let package = Package(
         .target(
             name: "HTTPServer", dependencies: ["Bytes", "HTTP", "Platform", "Transports"], swiftSettings: hot),
 
+        .target(name: "HTTPClient", dependencies: ["HTTP", "Platform", "Transports"], swiftSettings: cold),
+
         // Other people's libraries: a module for each, and who imports none of them links none.
         .systemLibrary(name: "CLibraries"),
 
@@ -93,10 +95,22 @@ let package = Package(
 
         .target(name: "JSONReader", dependencies: ["CLibraries", "JSON"], swiftSettings: cold),
 
+        .target(
+            name: "JSONWebTokens", dependencies: ["Bytes", "CLibraries", "JSON", "JSONReader", "Platform"], swiftSettings: cold),
+
         // Who may do what.
         .target(
             name: "Security",
             dependencies: ["BrokerModel", "Bytes", "CLibraries", "JSON", "JSONReader", "MQTTCodec", "Platform"],
+            swiftSettings: cold),
+
+        // Who is asked about logins beside files.
+        .target(
+            name: "LoginServices",
+            dependencies: [
+                "BrokerModel", "Bytes", "HTTP", "HTTPClient", "JSON", "JSONReader", "JSONWebTokens", "MQTTCodec", "Platform",
+                "Security", "Transports",
+            ],
             swiftSettings: cold),
 
         // What stays when the broker ends.
@@ -140,8 +154,8 @@ let package = Package(
             name: "MartletServer",
             dependencies: [
                 "Administration", "BrokerCore", "BrokerModel", "Bytes", "CDashboard", "CLibraries", "Cluster", "ClusterGateway",
-                "Configuration", "Federation", "HTTP", "HTTPServer", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "Persistence",
-                "Platform", "Security", "ServerLoops", "Transports",
+                "Configuration", "Federation", "HTTP", "HTTPClient", "HTTPServer", "JSON", "JSONReader", "JSONWebTokens",
+                "LoginServices", "MQTTCodec", "NATSClient", "Persistence", "Platform", "Security", "ServerLoops", "Transports",
             ],
             swiftSettings: cold),
         .target(
@@ -293,6 +307,9 @@ let package = Package(
             name: "HTTPServerTests", dependencies: ["HTTP", "HTTPServer", "NetworkTestKit", "Platform", "Transports"],
             swiftSettings: rules),
         .testTarget(
+            name: "HTTPClientTests", dependencies: ["HTTP", "HTTPClient", "NetworkTestKit", "Platform", "Transports"],
+            swiftSettings: rules),
+        .testTarget(
             name: "AdministrationTests",
             dependencies: [
                 "Administration", "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "Cluster", "HTTP", "JSON", "JSONReader",
@@ -301,6 +318,7 @@ let package = Package(
             swiftSettings: rules),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: rules),
         .testTarget(name: "JSONTests", dependencies: ["JSON", "JSONReader"], swiftSettings: rules),
+        .testTarget(name: "JSONWebTokensTests", dependencies: ["JSON", "JSONReader", "JSONWebTokens"], swiftSettings: rules),
         .testTarget(
             name: "PlatformTests", dependencies: ["CLinux", "Platform"],
             swiftSettings: rules),
@@ -316,6 +334,13 @@ let package = Package(
             name: "SecurityTests",
             dependencies: [
                 "BrokerCore", "BrokerModel", "Bytes", "JSON", "JSONReader", "MQTTCodec", "MartletTestKit", "Platform", "Security",
+            ],
+            swiftSettings: rules),
+        .testTarget(
+            name: "LoginServicesTests",
+            dependencies: [
+                "BrokerModel", "HTTP", "HTTPClient", "JSON", "JSONReader", "JSONWebTokens", "LoginServices", "MQTTCodec", "Platform",
+                "Security",
             ],
             swiftSettings: rules),
         .testTarget(
@@ -375,6 +400,8 @@ if Context.environment["MARTLET_FUZZ"] != nil {
         "scram": ["BrokerCore", "BrokerModel", "MQTTCodec", "Platform", "Security"],
         "mosquitto": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit", "Persistence"],
         "nats": ["NATSClient"],
+        "logins": ["BrokerModel", "HTTP", "LoginServices"],
+        "token": ["JSON", "JSONWebTokens"],
         "rows": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"],
     ]
     package.targets.removeAll { $0.type == .test }

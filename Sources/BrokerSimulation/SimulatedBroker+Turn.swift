@@ -115,6 +115,9 @@ extension SimulatedBroker {
         for answer in answers {
             if let id = answer.connection.peer.id { shard.core.authenticated(id, answer.outcome) }
         }
+        let decisions = shard.decisions.all
+        shard.decisions.all = []
+        for (id, question, decision) in decisions { shard.core.decided(id, question, decision) }
     }
 
     /// One piece for each connection that has something to read; now and then another, as in a busy turn of a loop.
@@ -176,6 +179,8 @@ extension SimulatedBroker {
         case .authenticate(let id, let request):
             guard let connection = shard.sink.find(id) else { return }
             decide(request, connection, shard)
+        case .authorize(let id, let question, let authority):
+            authority.decide(question) { [decisions = shard.decisions] in decisions.all.append((id, question, $0)) }
         case .store(let batch):
             store?.give(batch, of: shard.index)
         case .read(let request):

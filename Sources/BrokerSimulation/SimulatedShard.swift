@@ -36,6 +36,7 @@ package final class SimulatedShard {
     /// What the store has to tell, oldest first.
     var reports: [StoreReport] = []
     var answers: [(connection: SimulatedConnection, outcome: AuthenticationOutcome)] = []
+    let decisions = SimulatedDecisions()
 
     init(index: Int, core: BrokerShard, shardCount: Int) {
         self.index = index
@@ -51,12 +52,19 @@ package final class SimulatedShard {
 
     /// Whether a turn at `now` would do anything.
     func hasWork(at now: UInt64) -> Bool {
-        if !arrivals.isEmpty || !readable.isEmpty || !writable.isEmpty || !answers.isEmpty || !reports.isEmpty {
+        if !arrivals.isEmpty || !readable.isEmpty || !writable.isEmpty || !answers.isEmpty || !reports.isEmpty
+            || !decisions.all.isEmpty
+        {
             return true
         }
         if shardMessages.contains(where: { !$0.isEmpty }) { return true }
         return core.nextDeadline.map { $0 <= now } ?? false
     }
+}
+
+/// What authorities have decided about topics. All on one thread: hence unchecked.
+final class SimulatedDecisions: @unchecked Sendable {
+    var all: [(id: ConnectionID, question: TopicQuestion, decision: TopicDecision)] = []
 }
 
 /// The sessions of a broker all of whose shards are on one thread: hence unchecked.

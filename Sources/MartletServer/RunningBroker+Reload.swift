@@ -143,7 +143,8 @@ extension RunningBroker {
                     "Warning: dynamic security that a reload has switched on is shared with the other nodes only after a restart."
                 )
             }
-            return try SecurityTables(reading: configuration, workers: workers, directories: documents.directories)
+            return try SecurityTables(
+                reading: configuration, workers: workers, directories: documents.directories, services: services)
         } catch {
             throw .securityFiles(error)
         }
@@ -163,6 +164,7 @@ extension RunningBroker {
         listeners.take(opened)
         for line in opened.flatMap(\.entry.announcements) { log.write(.information, line) }
         listeners.exchangeKeys(tables)
+        services.cache.clear()
         let failures = listeners.rereadCertificates(but: Set(opened.map(\.listener)))
         http.apply(configuration.value, tables, layers: listeners.layers)
         bans.apply(configuration.value.limits)

@@ -31,6 +31,8 @@ final class RunningBroker {
     let fileRights: FileRights
     /// Checks passwords, for all loops.
     let workers: WorkerPool
+    /// By what services are asked about logins.
+    let services: ServiceAccess
     let configuration: RunningConfiguration
     let listeners: ListenerService
     let loops: LoopGroup
@@ -134,7 +136,7 @@ final class RunningBroker {
                     startedAt: server.startedAt),
                 configuration: configuration, loops: loops, brokerClient, listeners: listeners, login: login, activity: activity,
                 store: store, bans: bans, drain: drain, bridges: bridges, documents: documents, security: security,
-                hasher: hasher, cluster: cluster, control: control, log: log, auditLog: auditLog),
+                hasher: hasher, services: server.services, cluster: cluster, control: control, log: log, auditLog: auditLog),
             settings: Self.administrationSettings(configuration), tokens: Self.readTokens(configuration.value, log))
         let http = HTTPFrontend(
             on: control, configuration: configuration.value, login: login, administration: administration,
@@ -151,7 +153,7 @@ final class RunningBroker {
         log.outlet.connect { [mailbox = loops.mailboxes[0]] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
 
         (self.log, self.auditLog, self.control, manager) = (log, auditLog, control, server.manager)
-        (self.identifierFile, fileRights, self.workers) = (identifierFile, server.fileRights, workers)
+        (self.identifierFile, fileRights, self.workers, services) = (identifierFile, server.fileRights, workers, server.services)
         (self.configuration, self.listeners, self.loops, self.store) = (configuration, listeners, loops, store)
         (self.brokerClient, self.bans, self.drain, self.bridges) = (brokerClient, bans, drain, bridges)
         (self.documents, self.security, self.hasher) = (documents, security, hasher)

@@ -48,6 +48,8 @@ public final class Server: @unchecked Sendable {
     let keyLogFile: String?
     /// Checks passwords, for all loops.
     let workers: WorkerPool
+    /// By what services are asked about logins.
+    let services: ServiceAccess
     /// Of the user that the broker runs as.
     let fileRights: FileRights
 
@@ -88,7 +90,8 @@ public final class Server: @unchecked Sendable {
         workers = WorkerPool(
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         documents = SecurityDocuments(log: log)
-        tables = try Self.tables(configuration, documents, workers: workers, log)
+        services = ServiceAccess { line in log.write(.warning, line) }
+        tables = try Self.tables(configuration, documents, workers: workers, services, log)
         bridges = BridgeSupervisor(try BridgePlan.all(of: configuration), log: log)
         clusterPlan = try ClusterPlan(configuration)
         if clusterPlan != nil, documents.documents.count > 1 {
@@ -145,6 +148,7 @@ public final class Server: @unchecked Sendable {
         for thread in threads { thread.join() }
         broker.end()
         workers.stop()
+        services.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
         log.end(within: 2000)
     }
@@ -197,11 +201,13 @@ public final class Server: @unchecked Sendable {
 
     /// Reads the files of users, rules and keys.
     private static func tables(
-        _ configuration: BrokerConfiguration, _ securityDocuments: SecurityDocuments, workers: WorkerPool, _ log: Log
+        _ configuration: BrokerConfiguration, _ securityDocuments: SecurityDocuments, workers: WorkerPool,
+        _ services: ServiceAccess, _ log: Log
     ) throws(ServerError) -> SecurityTables {
         do throws(SecurityFilesError) {
             try securityDocuments.open(configuration)
-            let tables = try SecurityTables(reading: configuration, workers: workers, directories: securityDocuments.directories)
+            let tables = try SecurityTables(
+                reading: configuration, workers: workers, directories: securityDocuments.directories, services: services)
             for warning in tables.warnings { log.write(.warning, "Warning: \(warning)") }
             return tables
         } catch {

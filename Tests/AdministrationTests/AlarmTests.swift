@@ -159,17 +159,23 @@ import Testing
         other.clockOffset = 9000
         cluster.members = [other]
         house.broker.condition.cluster = cluster
+        var source = BrokerCondition.LoginSource(name: "http")
+        (source.isDown, source.lastFailure) = (true, "does not answer within 5 s")
+        house.broker.condition.loginSources = [source, BrokerCondition.LoginSource(name: "password_file")]
         tick(house, seconds: 12)
         #expect(
             Set(active(house)) == [
                 "store_failed", "disk_nearly_full", "memory_full", "memory_high", "bridge_down", "certificate_ends_soon",
-                "certificate_expired", "cluster_down", "cluster_full", "node_down", "clock_differs",
+                "certificate_expired", "cluster_down", "cluster_full", "node_down", "clock_differs", "login_source_down",
             ])
         let rows = house.get("alarms").rows
         #expect(rows.first { $0["name"]?.string == "bridge_down" }?["of"]?.string == "site")
         #expect(
             rows.first { $0["name"]?.string == "bridge_down" }?["message"]?.string
                 == "The bridge is not connected to 10.0.0.1:1883: Connection refused.")
+        #expect(
+            rows.first { $0["name"]?.string == "login_source_down" }?["message"]?.string
+                == "The login source http does not answer within 5 s: whom it alone knows does not come in.")
         #expect(rows.first { $0["name"]?.string == "certificate_ends_soon" }?["of"]?.string == "listener 8883")
     }
 

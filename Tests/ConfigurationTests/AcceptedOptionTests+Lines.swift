@@ -158,12 +158,70 @@ extension AcceptedOptionTests {
         .security("allow_anonymous false") { $0.allowsAnonymous = false },
         .security("password_file /etc/a b") { $0.passwordFile = "/etc/a b" },
         .security("martlet_scram_file /etc/scram") { $0.scramFile = "/etc/scram" },
+        .security("martlet_jwt_keys /etc/keys.json\nmartlet_jwt_algorithms RS256 EdDSA") {
+            ($0.tokens.keys, $0.tokens.algorithms) = ("/etc/keys.json", [.rs256, .eddsa])
+        },
+        .security("martlet_jwt_keys https://a.example/k\nmartlet_jwt_algorithms ES256\nmartlet_jwt_cafile /ca") {
+            ($0.tokens.keys, $0.tokens.algorithms, $0.tokens.authoritiesFile) = ("https://a.example/k", [.es256], "/ca")
+        },
+        .security("martlet_jwt_secret_file /etc/s\nmartlet_jwt_algorithms HS256 HS512") {
+            ($0.tokens.secretFile, $0.tokens.algorithms) = ("/etc/s", [.hs256, .hs512])
+        },
+        .security("martlet_jwt_from username") { $0.tokens.place = .userName },
+        .security("martlet_jwt_issuer https://a.example\nmartlet_jwt_issuer b c") {
+            $0.tokens.issuers = ["https://a.example", "b c"]
+        },
+        .security("martlet_jwt_audience mqtt\nmartlet_jwt_audience broker") { $0.tokens.audiences = ["mqtt", "broker"] },
+        .security("martlet_jwt_require tenant=blue\nmartlet_jwt_require exp") {
+            $0.tokens.requiredClaims = ["tenant=blue", "exp"]
+        },
+        .security("martlet_jwt_leeway 0") { $0.tokens.leewaySeconds = 0 },
+        .security("martlet_jwt_username_claim none") { $0.tokens.userNameClaim = nil },
+        .security("martlet_jwt_username_claim preferred_username") { $0.tokens.userNameClaim = "preferred_username" },
+        .security("martlet_jwt_clientid_claim device") { $0.tokens.clientIdentifierClaim = "device" },
+        .security("martlet_jwt_roles_claim realm_access.roles") { $0.tokens.rolesClaim = "realm_access.roles" },
+        .security("martlet_jwt_acl_claim none") { $0.tokens.accessClaim = nil },
+        .security("martlet_jwt_max_size 4096") { $0.tokens.bytesMax = 4096 },
+        .security("martlet_jwt_algorithms Ed25519") { $0.tokens.algorithms = [.ed25519] },
+        .security("martlet_jwt_cafile /ca") { $0.tokens.authoritiesFile = "/ca" },
+        .security("martlet_introspection_client_id a\nmartlet_introspection_secret_file s") {
+            ($0.tokens.introspection.clientIdentifier, $0.tokens.introspection.secretFile) = ("a", "s")
+        },
+        .security("martlet_introspection_secret_file s\nmartlet_introspection_client_id a") {
+            ($0.tokens.introspection.clientIdentifier, $0.tokens.introspection.secretFile) = ("a", "s")
+        },
+        .security("martlet_introspection_cafile /ca") { $0.tokens.introspection.authoritiesFile = "/ca" },
+        .security("martlet_introspection_cache 3600") { $0.tokens.introspection.cacheSeconds = 3600 },
+        .security("martlet_introspection_url https://a.example/introspect") {
+            $0.tokens.introspection.url = "https://a.example/introspect"
+        },
+        .security(
+            "martlet_introspection_url https://a.example/i\nmartlet_introspection_client_id martlet\n"
+                + "martlet_introspection_secret_file /etc/s\nmartlet_introspection_cafile /ca\nmartlet_introspection_cache 0"
+        ) {
+            $0.tokens.introspection.url = "https://a.example/i"
+            $0.tokens.introspection.clientIdentifier = "martlet"
+            $0.tokens.introspection.secretFile = "/etc/s"
+            $0.tokens.introspection.authoritiesFile = "/ca"
+            $0.tokens.introspection.cacheSeconds = nil
+        },
         .security("acl_file /etc/acl") { $0.accessControlFile = "/etc/acl" },
         .security("psk_file /etc/psk") { $0.preSharedKeyFile = "/etc/psk" },
         .security("allow_zero_length_clientid false") { $0.allowsZeroLengthClientIdentifier = false },
         .security("auto_id_prefix x-") { $0.assignedIdentifierPrefix = "x-" },
         .security("clientid_prefixes x-") { $0.clientIdentifierPrefix = "x-" },
         .security("martlet_acl_check_subscribe true") { $0.checksAccessOnSubscribe = true },
+        .security("martlet_auth_chain http  password_file") { $0.logins.chain = [.http, .passwordFile] },
+        .security("martlet_auth_cache 300") { $0.logins.cacheSeconds = 300 },
+        .security("martlet_auth_cache_jitter 30") { $0.logins.cacheJitterSeconds = 30 },
+        .security("martlet_auth_unavailable allow-cached") { $0.logins.unavailable = .allowCached },
+        .security("martlet_http_auth_url https://users/login") { $0.logins.http.url = "https://users/login" },
+        .security("martlet_http_authorize_url http://users:8080/rules") { $0.logins.http.rulesURL = "http://users:8080/rules" },
+        .security("martlet_http_auth_timeout 2") { $0.logins.http.timeoutSeconds = 2 },
+        .security("martlet_http_auth_cafile /etc/ca") { $0.logins.http.authoritiesFile = "/etc/ca" },
+        .security("martlet_http_auth_certfile /etc/c") { $0.logins.http.certificateFile = "/etc/c" },
+        .security("martlet_http_auth_keyfile /etc/k") { $0.logins.http.keyFile = "/etc/k" },
+        .security("martlet_http_auth_token_file /etc/t") { $0.logins.http.tokenFile = "/etc/t" },
         .security("auth_plugin_deny_special_chars false") { $0.deniesSpecialCharacters = false },
     ]
 

@@ -158,23 +158,67 @@ import Testing
             ])
     }
 
-    // MARK: Plug-ins that are not built in
+    // MARK: Plug-ins of others
 
-    @Test func `a go-auth plug-in's lines say which options there are instead, and nothing of names that are outdated`() {
+    @Test func `go-auth's lines are read under either name, and say of each what has no effect`() throws {
+        for (plugin, prefix) in [("auth_plugin", "auth_opt_"), ("plugin", "plugin_opt_")] {
+            let result = read(
+                """
+                listener 1
+                allow_anonymous false
+                \(plugin) /usr/share/mosquitto/go-auth.so
+                \(prefix)backends files, http
+                \(prefix)hasher pbkdf2
+                \(prefix)cache true
+                \(prefix)auth_cache_seconds 300
+                \(prefix)files_password_path /p
+                \(prefix)files_acl_path /a
+                \(prefix)http_host users:8080
+                \(prefix)http_getuser_uri /user
+                \(prefix)http_with_tls true
+                \(prefix)http_verify_peer false
+                """)
+            #expect(!result.hasErrors, "\(result.texts)")
+            let security = result.configuration.listeners[0].security
+            let goAuth = try #require(security.logins.goAuth)
+            #expect(security.passwordFile == "/p" && security.accessControlFile == "/a" && security.logins.isChain)
+            #expect(goAuth.backEnds == [.files, .http] && goAuth.host == "users" && goAuth.port == 8080)
+            #expect(goAuth.cachesAnswers && goAuth.loginCacheSeconds == 300 && goAuth.usesTLS && !goAuth.verifiesPeer)
+            #expect(
+                result.texts.contains {
+                    $0.hasSuffix("\(prefix)hasher: it has no effect here: files say of each hash themselves how it was made.")
+                })
+            #expect(result.texts.contains { $0.contains("anybody between here and users can read the passwords") })
+        }
+    }
+
+    @Test func `go-auth's other back ends are refused by name, and what is missing is said`() {
+        func errors(_ lines: String) -> [String] {
+            read("listener 1\nallow_anonymous false\nplugin go-auth.so\n\(lines)").texts.filter { $0.hasPrefix("Error") }
+        }
+        #expect(
+            errors("plugin_opt_backends http, redis\nplugin_opt_http_getuser_uri /u").first?.contains("expected files and http")
+                == true)
+        #expect(errors("").count == 1 && errors("plugin_opt_backends http").first?.contains("http_getuser_uri") == true)
+        #expect(errors("plugin_opt_backends files").first?.contains("files_password_path") == true)
+        #expect(errors("plugin_opt_backends http\nplugin_opt_http_getuser_uri user").first?.contains("begins with /") == true)
+    }
+
+    @Test func `an auth-plug plug-in's lines say which options there are instead, and nothing of names that are outdated`() {
         let result = read(
             """
             listener 1
-            auth_plugin /usr/lib/mosquitto-go-auth.so
+            auth_plugin /usr/lib/mosquitto-auth-plug.so
             auth_opt_backends files
-            auth_opt_files_password_path /p
-            auth_opt_files_acl_path /a
+            auth_opt_password_file /p
+            auth_opt_acl_file /a
             """)
         #expect(
             result.texts == [
                 "Warning: m.conf:1: listener: nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in here, listener_allow_anonymous true below it.",
-                #"Error: m.conf:2: auth_plugin: found "/usr/lib/mosquitto-go-auth.so", expected one of the plug-ins that are built in: mosquitto_dynamic_security, mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite. Of mosquitto-go-auth's back ends there is "files": auth_opt_files_password_path is password_file here, and auth_opt_files_acl_path is acl_file. Users of its other back ends can be kept by dynamic security."#,
-                #"Warning: m.conf:4: auth_opt_files_password_path: that is "password_file /p" here. Its hashes have another form: set each password anew with martlet passwd FILE USER."#,
-                #"Warning: m.conf:5: auth_opt_files_acl_path: that is "acl_file /a" here."#,
+                #"Error: m.conf:2: auth_plugin: found "/usr/lib/mosquitto-auth-plug.so", expected one of the plug-ins that are built in: mosquitto_dynamic_security, mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite, go-auth. Of mosquitto-auth-plug's back ends there is "files": auth_opt_password_file is password_file here, and auth_opt_acl_file is acl_file. Users of its other back ends can be kept by dynamic security, or be asked for by martlet_http_auth_url."#,
+                #"Warning: m.conf:4: auth_opt_password_file: that is "password_file /p" here. Its hashes have another form: set each password anew with martlet passwd FILE USER."#,
+                #"Warning: m.conf:5: auth_opt_acl_file: that is "acl_file /a" here."#,
             ])
     }
 }

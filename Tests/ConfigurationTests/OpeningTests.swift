@@ -65,7 +65,10 @@ import Testing
         #expect(errors(closing, main: "include_dir d\nallow_anonymous true\n").count == 1)
     }
 
-    @Test(arguments: ["password_file p", "martlet_scram_file p", "plugin mosquitto_dynamic_security.so\nplugin_opt_config_file p"])
+    @Test(arguments: [
+        "password_file p", "martlet_scram_file p", "martlet_introspection_url https://a.example/i",
+        "plugin mosquitto_dynamic_security.so\nplugin_opt_config_file p",
+    ])
     func `users beside a listener ask for a login though nothing says so`(users: String) {
         #expect(errors(["a": "listener 1\n\(users)\n", "b": "allow_anonymous true\n"]).count == 1)
         #expect(errors(["a": "listener 1\n", "b": "\(users)\n", "c": "listener 2\nallow_anonymous true\n"]).count == 1)

@@ -17,6 +17,17 @@ import Testing
         ("persistence 2", #"found "2", expected true or false."#),
         ("persistence", "Empty persistence value in configuration; expected persistence true|false."),
         ("password_file", "Empty password_file value in configuration; expected password_file PATH."),
+        (
+            "martlet_jwt_algorithms RS256 none",
+            #"found "RS256 none", expected one or more of RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519 Ed448 "#
+                + "HS256 HS384 HS512, with blanks between them."
+        ),
+        ("martlet_jwt_keys ftp://a/b", #"found "ftp://a/b", expected a file, or a URL that begins with https:// or http://."#),
+        ("martlet_introspection_url a", #"found "a", expected a URL that begins with https:// or http://."#),
+        (
+            "martlet_jwt_require =x",
+            "there is no = between an option and its value. Write: martlet_jwt_require x."
+        ),
         ("sys_interval -1", #"found "-1", expected a number from 0 to 65535."#),
         ("sys_interval 10s", #"found "10s", expected a number from 0 to 65535."#),
         ("max_packet_size 19", #"found "19", expected a number from 20 to 268435460."#),
@@ -154,7 +165,7 @@ import Testing
         (
             "plugin /usr/lib/other.so",
             #"found "/usr/lib/other.so", expected one of the plug-ins that are built in: mosquitto_dynamic_security, "#
-                + "mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite."
+                + "mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite, go-auth."
         ),
         ("plugin_load x", #"found "x", expected NAME PATH."#),
         ("plugin_use x", #"no line plugin_load above it has named "x"."#),

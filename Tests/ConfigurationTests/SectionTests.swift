@@ -172,6 +172,52 @@ import Testing
             "certfile c\nkeyfile k\nrequire_certificate true",
             "Warning: m.conf:5: require_certificate: without cafile or capath no client's certificate will be accepted."
         ),
+        (
+            "martlet_jwt_keys k",
+            "Error: m.conf:3: martlet_jwt_keys: it needs martlet_jwt_algorithms too, the algorithms that tokens are signed with, "
+                + "such as RS256 or ES256."
+        ),
+        (
+            "martlet_jwt_secret_file s",
+            "Error: m.conf:3: martlet_jwt_secret_file: it needs martlet_jwt_algorithms too, the algorithms that tokens are signed "
+                + "with, such as HS256."
+        ),
+        (
+            "martlet_jwt_algorithms RS256\nmartlet_jwt_secret_file s",
+            "Error: m.conf:4: martlet_jwt_secret_file: it needs HS256, HS384 or HS512 in martlet_jwt_algorithms."
+        ),
+        (
+            "martlet_jwt_algorithms HS256 RS256\nmartlet_jwt_keys https://a.example/k",
+            "Error: m.conf:3: martlet_jwt_algorithms: HS256 needs a secret, martlet_jwt_secret_file; no secret is taken from a URL "
+                + "that anybody can read."
+        ),
+        (
+            "martlet_jwt_algorithms RS256\nmartlet_jwt_keys https://a.example/.well-known/openid-configuration",
+            "Error: m.conf:4: martlet_jwt_keys: discovery needs martlet_jwt_issuer too: what is found has to say that it is the "
+                + "issuer's."
+        ),
+        (
+            "martlet_jwt_algorithms RS256\nmartlet_jwt_keys http://a.example/k",
+            "Warning: m.conf:4: martlet_jwt_keys: whoever is on the way can put keys of its own in their place: write https://."
+        ),
+        (
+            "martlet_jwt_algorithms RS256",
+            "Warning: m.conf:3: martlet_jwt_algorithms: it has no effect without martlet_jwt_keys or martlet_jwt_secret_file."
+        ),
+        ("martlet_jwt_cafile c", "Warning: m.conf:3: martlet_jwt_cafile: it has no effect without a URL in martlet_jwt_keys."),
+        (
+            "martlet_introspection_url https://a.example/i\nmartlet_introspection_client_id c",
+            "Error: m.conf:4: martlet_introspection_client_id: it needs martlet_introspection_secret_file too."
+        ),
+        (
+            "martlet_jwt_from auth\nmartlet_introspection_url https://a.example/i",
+            "Error: m.conf:4: martlet_introspection_url: an issuer is asked about tokens in the password or in the user name; "
+                + "martlet_jwt_from auth leaves none there."
+        ),
+        (
+            "martlet_introspection_cafile c",
+            "Warning: m.conf:3: martlet_introspection_cafile: it has no effect without martlet_introspection_url."
+        ),
         ("psk_hint h", "Warning: m.conf:3: psk_hint: without psk_file no client can connect."),
         ("http_dir d", "Warning: m.conf:3: http_dir: it has no effect without protocol http_api."),
         (

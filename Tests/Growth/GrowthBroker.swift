@@ -130,7 +130,9 @@ final class GrowthBroker {
             case .store(let batch): shard.received(.committed(through: batch.lastSequence))
             case .cluster(.messages(let batch)): if batch.logSerial != 0 { unlogged.append((index, batch)) }
             case .cluster(.fence(let token)): fences.append(token)
-            case .close, .handOver, .read, .local, .reply, .outcome, .control, .presence, .offence, .traced, .cluster, .log: return
+            case .authorize, .close, .handOver, .read, .local, .reply, .outcome, .control, .presence, .offence, .traced, .cluster,
+                .log:
+                return
             }
         }
         for token in fences { shards[0].passedFence(token, of: index) }

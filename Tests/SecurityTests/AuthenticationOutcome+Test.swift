@@ -11,10 +11,10 @@ extension AuthenticationOutcome {
     }
 
     var acceptedUser: String? {
-        if case .accepted(let userName, _) = self { userName?.description } else { nil }
+        if case .accepted(let userName, _, _) = self { userName?.description } else { nil }
     }
 
     var acceptedData: String? {
-        if case .accepted(_, let data?) = self { String(decoding: data, as: UTF8.self) } else { nil }
+        if case .accepted(_, let data?, _) = self { String(decoding: data, as: UTF8.self) } else { nil }
     }
 }

@@ -35,11 +35,14 @@ public enum AlarmKind: String, CaseIterable, Sendable {
     case clusterFull = "cluster_full"
     /// The clock of another node differs. Of each node.
     case clockDiffers = "clock_differs"
+    /// A source of logins cannot be asked. Of each source.
+    case loginSourceDown = "login_source_down"
 
     /// Whether messages are lost or refused, or clients cannot connect, while it lasts.
     public var isCritical: Bool {
         switch self {
-        case .storeFailed, .storeFull, .memoryFull, .queuesFull, .certificateEnded, .clusterDown, .clusterFull: true
+        case .storeFailed, .storeFull, .memoryFull, .queuesFull, .certificateEnded, .clusterDown, .clusterFull, .loginSourceDown:
+            true
         case .storeSlow, .diskNearlyFull, .memoryHigh, .slowClients, .bridgeDown, .certificateEnds, .nodeDown, .clockDiffers: false
         }
     }
@@ -47,7 +50,9 @@ public enum AlarmKind: String, CaseIterable, Sendable {
     /// How long something has to be wrong before the alarm is raised, in milliseconds.
     var delay: UInt64 {
         switch self {
-        case .storeFailed, .storeFull, .memoryFull, .queuesFull, .certificateEnds, .certificateEnded, .clusterFull, .slowClients: 0
+        case .storeFailed, .storeFull, .memoryFull, .queuesFull, .certificateEnds, .certificateEnded, .clusterFull, .slowClients,
+            .loginSourceDown:
+            0
         case .storeSlow, .diskNearlyFull, .memoryHigh, .clusterDown, .clockDiffers: 5000
         case .bridgeDown, .nodeDown: 10_000
         }
@@ -246,7 +251,8 @@ extension Administration {
     private func alarmConditions(_ statistics: ShardStatistics, since before: ShardStatistics?, _ now: Moment) -> [AlarmCondition] {
         let condition = broker.condition
         return storeConditions(condition) + memoryConditions(condition, statistics) + clientConditions(statistics, since: before)
-            + bridgeConditions() + certificateConditions(now) + (condition.cluster.map { Self.conditions(of: $0) } ?? [])
+            + bridgeConditions() + loginConditions(condition) + certificateConditions(now)
+            + (condition.cluster.map { Self.conditions(of: $0) } ?? [])
     }
 
     private func storeConditions(_ condition: BrokerCondition) -> [AlarmCondition] {
@@ -333,6 +339,14 @@ extension Administration {
                 return AlarmCondition(
                     .bridgeDown, of: bridge.name, "The bridge is not connected\(place): \(bridge.lastError ?? "no answer").")
             }
+        }
+    }
+
+    private func loginConditions(_ condition: BrokerCondition) -> [AlarmCondition] {
+        condition.loginSources.filter(\.isDown).map { source in
+            AlarmCondition(
+                .loginSourceDown, of: source.name,
+                "The login source \(source.name) \(source.lastFailure): whom it alone knows does not come in.")
         }
     }
 

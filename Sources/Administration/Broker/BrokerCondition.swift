@@ -36,6 +36,24 @@ public struct BrokerCondition: Sendable {
     public var reloadedAt: UInt64?
     /// The cluster that this is a node of; nil on a broker that is alone.
     public var cluster: ClusterStatus?
+    /// Who is asked about logins, where there are several to ask, or services.
+    public var loginSources: [LoginSource] = []
+
+    /// A source of logins, and what became of the questions to it.
+    public struct LoginSource: Sendable {
+        public var name: String
+        public var asked: UInt64 = 0
+        public var allowed: UInt64 = 0
+        public var refused: UInt64 = 0
+        public var unknown: UInt64 = 0
+        public var failed: UInt64 = 0
+        public var latency = Histogram()
+        /// Whether it has failed the last few times, and how.
+        public var isDown = false
+        public var lastFailure = ""
+
+        public init(name: String) { self.name = name }
+    }
 
     public enum Store: String, Sendable {
         case good = "ok"

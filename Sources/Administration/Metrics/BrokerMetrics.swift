@@ -224,6 +224,17 @@ extension MetricFamily {
                 [("backend", $0.backend), ("result", $0.result.rawValue)]
             }
         },
+        .counter("martlet_login_source_answers_total", "Answers of the sources of logins, by source and result.") {
+            $0.condition.loginSources.flatMap { source in
+                [
+                    ("allowed", source.allowed), ("refused", source.refused), ("unknown", source.unknown),
+                    ("failed", source.failed),
+                ].map { ([("source", source.name), ("result", $0.0)], Double($0.1)) }
+            }
+        },
+        .gauge("martlet_login_source_down", "1 while a source of logins cannot be asked.") {
+            $0.condition.loginSources.map { ([("source", $0.name)], $0.isDown ? 1 : 0) }
+        },
         .counter("martlet_disconnects_total", "Clients that were disconnected, by reason.") { broker in
             let listeners = broker.listeners
             let open = listeners.indices.filter { listeners[$0].application != .httpAPI && !listeners[$0].isClosed }
@@ -262,6 +273,9 @@ extension MetricFamily {
         },
         .histogram("martlet_login_seconds", "Time from CONNECT to the result of the login, by backend.") {
             $0.latencies { if case .login(let backend) = $0 { [("backend", backend)] } else { nil } }
+        },
+        .histogram("martlet_login_source_seconds", "Time that a source of logins took to answer.") {
+            $0.condition.loginSources.map { ([("source", $0.name)], $0.latency, nil) }
         },
         .histogram("martlet_tls_handshake_seconds", "Time from a connection to its first packet, TLS handshake included.") {
             $0.latencies { $0 == .tlsHandshake ? [] : nil }

@@ -86,14 +86,16 @@ struct Authentication {
         _ outcome: AuthenticationOutcome, _ connect: PendingConnect, _ connection: Connection
     ) throws(ConnectRefusal) {
         switch outcome {
-        case .accepted(let userName, let data):
+        case .accepted(let userName, let data, let grant):
             let policy = shard.settings.listeners[connection.info.listener]
             try useLogin(userName, connect, policy)
+            if let name = grant?.clientIdentifier { try useIdentifier(name, connect) }
             shard.figures.count(.accepted, connection)
             // The client has its identifier by that, if its listener wants it so.
             if policy.usesUserNameAsClientIdentifier || !connect.isNamed { try shard.connecting.giveIdentifier(connect, policy) }
             connect.awaited = .nothing
-            connect.state = .verified(VerifiedLogin(userName: connect.packet.userName, authenticationData: data))
+            connect.state = .verified(
+                VerifiedLogin(userName: connect.packet.userName, authenticationData: data, grant: grant))
             shard.connecting.leaveIfElsewhere(connect, connection)
         case .challenge(let data):
             if !shard.sending.sendAuth(.continueAuthentication, data: data, to: connection) {
@@ -118,6 +120,14 @@ struct Authentication {
             connect.packet.userName = userName
         } else if userName != nil, userName != connect.packet.userName {
             throw ConnectRefusal(.notAuthorized, "the login is another user's than the certificate.", failure: .otherUser)
+        }
+    }
+
+    /// The client is called what its login says: one that has no identifier of its own gets that.
+    private func useIdentifier(_ name: EncodedString, _ connect: PendingConnect) throws(ConnectRefusal) {
+        if connect.hasAssignedIdentifier { connect.packet.clientIdentifier = name }
+        guard connect.packet.clientIdentifier == name else {
+            throw ConnectRefusal(.clientIdentifierNotValid, "the login is for the Client Identifier \(name).")
         }
     }
 
@@ -186,7 +196,7 @@ struct Authentication {
     fileprivate func finishReauthentication(_ connection: Connection, _ outcome: AuthenticationOutcome) {
         guard let extras = connection.extras, extras.isReauthenticating else { return }
         switch outcome {
-        case .accepted(let userName, let data):
+        case .accepted(let userName, let data, let grant):
             // The session is the first user's, with all that waits in it.
             guard userName == nil || userName == connection.client.userName else {
                 shard.disconnecting.refuse(
@@ -194,6 +204,7 @@ struct Authentication {
                 return
             }
             extras.isReauthenticating = false
+            if let grant { shard.accessChecks.renewGrant(grant, connection) }
             shard.figures.count(.accepted, connection)
             answerAuth(.success, data, connection)
         case .challenge(let data):
@@ -252,11 +263,14 @@ public struct ConnectedLogin: Sendable {
     public let userName: EncodedString?
     /// The Authentication Method that proved it; nil for a password, or where nobody asked.
     public let method: EncodedString?
+    /// Which source of logins let it in, see `LoginGrant.source`; nil where the login brought nothing along.
+    public let source: String?
 
-    public init(info: ConnectionInfo, userName: EncodedString?, method: EncodedString?) {
+    public init(info: ConnectionInfo, userName: EncodedString?, method: EncodedString?, source: String? = nil) {
         self.info = info
         self.userName = userName
         self.method = method
+        self.source = source
     }
 }
 
@@ -279,13 +293,16 @@ extension BrokerShard {
             guard let connection = connections.find(id), let connect = connection.extras?.pendingConnect, let login = connect.login
             else { continue }
             let method = connection.extras?.authenticationMethod
-            guard !holds(ConnectedLogin(info: connection.info, userName: login.userName, method: method)) else { continue }
+            let way = ConnectedLogin(
+                info: connection.info, userName: login.userName, method: method, source: login.grant?.source)
+            guard !holds(way) else { continue }
             connect.state = .identified
         }
         for connection in Array(connections.all)
         where connection.state == .connected && !connection.client.isLocal {
             let login = ConnectedLogin(
-                info: connection.info, userName: connection.client.userName, method: connection.extras?.authenticationMethod)
+                info: connection.info, userName: connection.client.userName, method: connection.extras?.authenticationMethod,
+                source: connection.session?.grant?.source)
             let source = settings.listeners[connection.info.listener].userNameSource
             let isVouchedFor =
                 source == .login || login.method != nil

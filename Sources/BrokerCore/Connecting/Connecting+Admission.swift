@@ -193,7 +193,7 @@ extension Connecting {
         connection.connectedAt = shard.now
         connection.holding.holdsAcknowledgements = policy.holdsAcknowledgements
         setTerms(of: session, connect, connection)
-        shard.accessChecks.grantAccess(session, connection)
+        shard.accessChecks.grantAccess(session, connection, login.grant)
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         shard.armKeepAlive(connection, seconds: keepAliveSeconds(of: connect))
@@ -251,6 +251,7 @@ extension Connecting {
             return
         }
         session.will = will
+        shard.accessChecks.askAhead(aboutWill: will.topic, session, connection)
         if connect.epoch != nil, let moves = shard.cluster?.moves { shard.moves.nameWill(of: session, moves) }
     }
 

@@ -183,7 +183,8 @@ struct Connecting {
                 HandOver(
                     shard: shard.placement.shard(of: connect.packet.clientIdentifier), info: connection.info,
                     connect: connect.packet,
-                    login: connect.login, unread: Array(connection.inbound.bytes))))
+                    login: connect.login, hasAssignedIdentifier: connect.hasAssignedIdentifier,
+                    unread: Array(connection.inbound.bytes))))
         shard.disconnecting.release(connection)
         connection.state = .closing
         return true
@@ -200,12 +201,17 @@ public struct HandOver: Sendable {
     /// The login that the client has passed already, where that had to come first: its Client Identifier is its user
     /// name. Without it the new shard asks.
     public var login: VerifiedLogin?
+    /// Whether the Client Identifier is not the client's own choice, so that CONNACK tells it.
+    var hasAssignedIdentifier = false
     /// What the client sent after it and nobody has looked at yet.
     public let unread: [UInt8]
 
     /// The login, if it was decided.
     public var connectedLogin: ConnectedLogin? {
-        login.map { ConnectedLogin(info: info, userName: $0.userName, method: connect.properties.authenticationMethod) }
+        login.map {
+            ConnectedLogin(
+                info: info, userName: $0.userName, method: connect.properties.authenticationMethod, source: $0.grant?.source)
+        }
     }
 }
 
@@ -250,7 +256,9 @@ extension BrokerShard {
     /// Takes over a connection whose CONNECT another shard has read.
     public func adopt(_ handOver: HandOver) -> ConnectionID {
         let connection = connections.make(handOver.info, now: now)
-        connecting.begin(PendingConnect(handOver.connect, handOver.login.map { .verified($0) } ?? .identified), connection)
+        let connect = PendingConnect(handOver.connect, handOver.login.map { .verified($0) } ?? .identified)
+        connect.hasAssignedIdentifier = handOver.hasAssignedIdentifier
+        connecting.begin(connect, connection)
         if handOver.login != nil {
             connection.extras?.authenticationMethod = handOver.connect.properties.authenticationMethod
         }

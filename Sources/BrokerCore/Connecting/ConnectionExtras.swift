@@ -32,10 +32,15 @@ final class ConnectionExtras {
     /// Whether the client is connected and needs none of this any more.
     var isIdle: Bool {
         authenticationMethod == nil && sentAliases.maximum == 0 && mountPoint.isEmpty && messageRate == nil && byteRate == nil
-            && local == nil && relay == nil && denials == nil
+            && local == nil && relay == nil && denials == nil && !hasLoginEnd
     }
+    /// Whether a packet of the client waits for what is decided about its topic.
+    var awaitsDecision = false
     /// Whether an enhanced authentication is going on.
     var isReauthenticating = false
+    /// When its login ends, and with it the connection; `UInt64.max` for never.
+    var loginEndsAt: UInt64 = .max
+    var hasLoginEnd: Bool { loginEndsAt != .max }
     /// Since when its output waits.
     var outputLag = OutputLag()
 }

@@ -11,8 +11,16 @@ struct AccessChecks {
     let shard: BrokerShard
 
     /// Gives the session the rights of the client that has just connected, whose it is from now on.
-    func grantAccess(_ session: Session, _ connection: Connection) {
-        let isKnown = session.owner.userName == connection.client.userName && session.owner.listener == connection.info.listener
+    ///
+    /// - Parameter grant: what its login brought along.
+    func grantAccess(_ session: Session, _ connection: Connection, _ grant: LoginGrant?) {
+        let isKnown =
+            session.owner.userName == connection.client.userName && session.owner.listener == connection.info.listener
+            && session.grant === grant && !session.awaitsGrant
+        let before = session.grant
+        session.grant = grant
+        session.awaitsGrant = false
+        if let expiry = grant?.expiresAt { connection.makeExtras().loginEndsAt = shard.shardClock(expiry) }
         session.owner.userName = connection.client.userName
         session.owner.listener = connection.info.listener
         session.mountPoint = shard.settings.policy(of: connection.info.listener).mountPoint
@@ -20,6 +28,7 @@ struct AccessChecks {
         session.owner.isBrokersOwn = connection.info.listener == BrokerSettings.ownListener
         if !isKnown { session.retainedSource = nil }
         guard !isKnown || session.owner.access == nil else { return }
+        beginDecisions(of: session, before, connection)
         renewAccess(session)
     }
 
@@ -31,17 +40,39 @@ struct AccessChecks {
 
     func renewAccess(_ session: Session) {
         let before = session.owner.access
-        session.owner.access = session.owner.listener.flatMap { shard.settings.policy(of: $0).accessControl }?.policy(
-            userName: session.owner.userName, clientIdentifier: session.clientIdentifier)
-        if !session.queue.isEmpty { session.bounds.isQueueDoubtful = true }
+        let policy = session.owner.listener.map { shard.settings.policy(of: $0) }
+        // What rules the login of a client that is away will bring is not known: what comes for it waits, and is judged
+        // when it is back.
+        session.awaitsGrant = session.connection == nil && session.grant == nil && policy?.takesRulesFromLogins == true
+        session.owner.access =
+            session.awaitsGrant
+            ? nil
+            : AccessControl.policy(
+                policy?.accessControl, userName: session.owner.userName, clientIdentifier: session.clientIdentifier,
+                grant: session.grant)
+        let hasAuthority = session.grant?.topics != nil
+        if hasAuthority { session.owner.access = session.owner.access?.receiving(session.topicDecisions.filters) }
+        // What an authority has granted before waits for no other word of it.
+        if !session.queue.isEmpty, !hasAuthority { session.bounds.isQueueDoubtful = true }
         // A session that has no subscription yet is among no topic's matches.
         let isListed = session.firstSubscription != SubscriptionRecord.none
         if before != nil || session.owner.access != nil, isListed { shard.tree.forgetMatches() }
         if before !== session.owner.access { shard.shareGroups.sendAccess(of: session) }
     }
 
+    /// The client has shown anew who it is: from now on it has what that brought along.
+    func renewGrant(_ grant: LoginGrant, _ connection: Connection) {
+        guard let session = connection.session else { return }
+        session.grant = grant
+        renewAccess(session)
+        guard grant.expiresAt != nil || connection.extras?.hasLoginEnd == true else { return }
+        connection.makeExtras().loginEndsAt = grant.expiresAt.map { shard.shardClock($0) } ?? .max
+        let seconds = connection.keepAliveMilliseconds / 1500
+        shard.armKeepAlive(connection, seconds: UInt16(seconds))
+    }
+
     func mayPublish(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
-        session.owner.access?.mayPublish(topic: topic) ?? true
+        session.owner.access?.mayPublish(topic: topic) ?? true || decision(.publish, topic, session) == true
     }
 
     func mayReceive(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {

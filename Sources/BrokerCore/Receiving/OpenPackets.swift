@@ -2,14 +2,17 @@ import BrokerModel
 import Bytes
 import MQTTCodec
 
-/// A SUBSCRIBE or UNSUBSCRIBE that is worked off filter by filter, over as many turns as it takes.
+/// A SUBSCRIBE or UNSUBSCRIBE that is worked off filter by filter, over as many turns as it takes; or a PUBLISH that
+/// waits for what is decided about its topic.
 enum OpenPacket {
+    case publish(firstByte: UInt8, body: [UInt8])
     case subscribe(OpenSubscribe)
     case unsubscribe(OpenUnsubscribe)
 
     /// The bytes of memory that it takes. O(filters).
     fileprivate var byteCount: Int {
         switch self {
+        case .publish(_, let body): body.count
         case .subscribe(let open):
             open.packet.subscriptions.reduce(0) { $0 + $1.filter.bytes.count + OpenPackets.bytesPerFilter }
         case .unsubscribe(let open): open.packet.filters.reduce(0) { $0 + $1.bytes.count + OpenPackets.bytesPerFilter }
@@ -123,8 +126,15 @@ extension Receiving {
     func keepOpen(_ packet: OpenPacket, of connection: Connection, heldBytes: Int? = nil) {
         connection.makeExtras().openPacket = WaitingPacket(packet, heldBytes: heldBytes)
         connection.hasOpenPacket = true
-        shard.connections.openPackets.append(connection.id)
+        // What waits for a decision goes on when that has come.
+        if connection.extras?.awaitsDecision != true { shard.connections.openPackets.append(connection.id) }
         if heldBytes == nil { shard.memoryBound.recount(connection) }
+    }
+
+    /// A PUBLISH waits for what is decided about its topic: it is read again then.
+    @inline(never)
+    func keepOpen(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, of connection: Connection) {
+        keepOpen(.publish(firstByte: firstByte, body: Array(body)), of: connection)
     }
 
     /// Forgets the connection's open packet.
@@ -151,6 +161,7 @@ extension Receiving {
         // Nothing else holds it meanwhile, so that it changes in place.
         switch takeOpenPacket(of: connection) {
         case nil: return
+        case .publish(let firstByte, let body): body.withUnsafeBytes { readAgain(firstByte, $0, connection) }
         case .subscribe(var open):
             if !shard.subscribing.goOn(with: &open, connection) { keepOpen(.subscribe(open), of: connection, heldBytes: heldBytes) }
         case .unsubscribe(var open):

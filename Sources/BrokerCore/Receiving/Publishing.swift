@@ -34,6 +34,13 @@ struct Publishing {
         connection.traffic.receivedMessages &+= 1
         shard.statistics.publishBytesReceived &+= UInt64(view.payload.count)
         if let (reason, drop, words) = publishObjection(view, topic, session) {
+            if drop == .notAuthorised, shard.accessChecks.mustAsk(.publish, topic, session, connection) {
+                // It comes again.
+                shard.statistics.messagesReceivedByQoS[view.qos] &-= 1
+                connection.traffic.receivedMessages &-= 1
+                shard.statistics.publishBytesReceived &-= UInt64(view.payload.count)
+                return
+            }
             shard.log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
             if drop == .notAuthorised { shard.accessChecks.logDenied(publish: topic, of: session, connection) }
             shard.drops.drop(drop, DroppedMessage(view, topic), for: session)
@@ -324,7 +331,9 @@ struct Publishing {
                 return (.quotaExceeded, .noRoom, BridgeStateTopics.tooMuchWords)
             }
         }
-        if let access = session.owner.access, !access.mayPublish(topic: topic) {
+        if let access = session.owner.access, !access.mayPublish(topic: topic),
+            shard.accessChecks.decision(.publish, topic, session) != true
+        {
             return (.notAuthorized, .notAuthorised, "not authorized to publish to this topic")
         }
         if isTooDeep(topic) { return (.malformedPacket, .refused, "the topic has too many levels") }

@@ -13,7 +13,7 @@ struct Receiving {
         if connection.state == .authenticating {
             keepUnread(bytes, of: connection)
         } else if connection.hasOpenPacket {
-            connection.inbound.append(bytes)
+            keepBehindOpenPacket(bytes, connection)
         } else if connection.inbound.isEmpty {
             consume(bytes, connection)
         } else {
@@ -22,6 +22,16 @@ struct Receiving {
         if connection.state != .connected || connection.inbound.capacity != Int(connection.memory.capacity) {
             shard.memoryBound.recount(connection)
         }
+    }
+
+    /// Keeps what comes behind a packet that is not worked off yet.
+    private func keepBehindOpenPacket(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) {
+        if connection.extras?.awaitsDecision == true, connection.inbound.count + bytes.count > Limits.undecidedBytesMax {
+            shard.disconnecting.refuse(
+                connection, .quotaExceeded, because: "too much was sent while it was asked what the client may do.")
+            return
+        }
+        connection.inbound.append(bytes)
     }
 
     /// Works off the packets in `bytes`; keeps a cut one at the end.
@@ -202,9 +212,16 @@ struct Receiving {
         do throws(WireError) {
             let view = try PublishView.decode(firstByte: firstByte, body: body, version: connection.version, from: .client)
             connection.currentSession?.with { shard.publishing.handlePublish(view, $0, connection, isOfRow: isOfRow) }
+            if connection.hasOpenPacket { keepOpen(firstByte, body, of: connection) }
         } catch {
             shard.disconnecting.refuse(connection, error)
         }
+    }
+
+    /// A PUBLISH has waited for what is decided about its topic.
+    func readAgain(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
+        guard connection.state == .connected else { return }
+        handlePublish(firstByte, body, connection, isOfRow: false)
     }
 
     private func handleOther(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {

@@ -47,6 +47,14 @@ struct Subscribing {
                 continue
             }
             if let reason = subscriptionObjection(subscription, session) {
+                if reason == .notAuthorized,
+                    shard.accessChecks.mustAsk(.subscribe, subscription.filter.matchingBytes, session, connection)
+                {
+                    open.position -= 1
+                    shard.memoryBound.recount(session)
+                    shard.saves.markChanged(of: session)
+                    return false
+                }
                 if reason == .notAuthorized {
                     shard.accessChecks.logDenied(subscription: subscription.filter, of: session, connection)
                 }
@@ -167,7 +175,8 @@ struct Subscribing {
         if shard.publishing.isTooDeep(filter.matchingBytes) { return .malformedPacket }
         if shard.publishing.isTooLong(filter.matchingBytes) { return .topicFilterInvalid }
         if let access = session.owner.access, let listener = session.owner.listener,
-            !access.maySubscribe(filter, asksLists: shard.settings.policy(of: listener).checksAccessOnSubscribe)
+            !access.maySubscribe(filter, asksLists: shard.settings.policy(of: listener).checksAccessOnSubscribe),
+            shard.accessChecks.decision(.subscribe, filter.matchingBytes, session) != true
         {
             return .notAuthorized
         }

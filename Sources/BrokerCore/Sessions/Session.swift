@@ -165,6 +165,9 @@ final class SessionExtras {
     var topicPart: TopicPart?
     var logFloor: LogPositions?
     var stepFloor = FlowStep.Place.start
+    var grant: LoginGrant?
+    var awaitsGrant = false
+    var topicDecisions = TopicDecisions()
 }
 
 /// What stands there, as if the session had it itself. Nothing is made for what is nothing.
@@ -184,6 +187,24 @@ extension Session {
     var willDueAt: UInt64 {
         get { extras?.willDueAt ?? .max }
         set { if newValue != .max || extras != nil { makeExtras().willDueAt = newValue } }
+    }
+
+    /// What its client's login brought along; nil for nothing.
+    var grant: LoginGrant? {
+        get { extras?.grant }
+        set { if newValue != nil || extras != nil { makeExtras().grant = newValue } }
+    }
+
+    /// Whether only its client's login can tell what it may do.
+    var awaitsGrant: Bool {
+        get { extras?.awaitsGrant ?? false }
+        set { if newValue || extras != nil { makeExtras().awaitsGrant = newValue } }
+    }
+
+    /// What has been decided about its client's topics, where its login says that somebody does.
+    var topicDecisions: TopicDecisions {
+        get { extras?.topicDecisions ?? TopicDecisions() }
+        _modify { yield &makeExtras().topicDecisions }
     }
 
     /// What its client's topics begin with inside the broker. Together with the user name it is whose the session is.

@@ -22,15 +22,20 @@ extension BrokerShard {
         wheel.isBehind = false
     }
 
-    /// Arms the timer that watches a client's keep-alive: one and a half times the interval. [MQTT-3.1.2-22 v5]
-    /// [MQTT-3.1.2-24 v3.1.1]
+    /// Arms the timer that watches a client's keep-alive: one and a half times the interval, and the end of its login.
+    /// [MQTT-3.1.2-22 v5] [MQTT-3.1.2-24 v3.1.1]
     func armKeepAlive(_ connection: Connection, seconds: UInt16) {
         wheel.disarm(connection.timer)
         connection.timer = TimerWheel.none
         connection.keepAliveMilliseconds = UInt32(seconds) * 1500
         connection.lastReceivedAt = now
-        guard seconds > 0 else { return }
-        arm(connection, at: now + UInt64(connection.keepAliveMilliseconds))
+        armConnected(connection, at: connection.silenceDeadline)
+    }
+
+    /// The timer of a client that is in fires then, or when its login ends.
+    private func armConnected(_ connection: Connection, at deadline: UInt64) {
+        let first = min(deadline, connection.extras?.loginEndsAt ?? .max)
+        if first != .max { arm(connection, at: first) }
     }
 
     /// Its timer fires then, and not when it was to before.
@@ -73,22 +78,29 @@ extension BrokerShard {
         case .awaitingConnect, .authenticating:
             connecting.connectTimedOut(connection)
         case .connected:
-            let deadline = connection.lastReceivedAt + UInt64(connection.keepAliveMilliseconds)
+            if let end = connection.extras?.loginEndsAt, end <= now {
+                logConnection(.notice, of: connection, reason: "login expired") {
+                    "Client \(connection.name) \(connection.logPosition) disconnected: its login has expired."
+                }
+                disconnecting.dismiss(connection, .notAuthorized, telling: "the login has expired.", "login expired", will: .due)
+                return true
+            }
+            let deadline = connection.silenceDeadline
             // Activity since the timer was armed only wrote down its time; the timer follows it now.
             if deadline > now {
-                arm(connection, at: deadline)
+                armConnected(connection, at: deadline)
                 return false
             }
             // Nothing is read from it meanwhile.
             if connection.hasOpenPacket {
-                arm(connection, at: now + UInt64(connection.keepAliveMilliseconds))
+                armConnected(connection, at: now + UInt64(connection.keepAliveMilliseconds))
                 return false
             }
             // The broker itself did not run, stopped or short of processors: what the client has sent meanwhile is read
             // before it counts as silent.
             if now - deadline > Limits.lateTimerMilliseconds {
                 connection.lastReceivedAt += now - deadline + Limits.lateTimerMilliseconds
-                arm(connection, at: now + Limits.lateTimerMilliseconds)
+                armConnected(connection, at: now + Limits.lateTimerMilliseconds)
                 return false
             }
             logConnection(.notice, of: connection, reason: "keep alive") {
@@ -101,6 +113,13 @@ extension BrokerShard {
             disconnecting.end(connection)
         }
         return true
+    }
+}
+
+extension Connection {
+    /// Until when its client has to be heard; `UInt64.max` for one without Keep Alive.
+    fileprivate var silenceDeadline: UInt64 {
+        keepAliveMilliseconds == 0 ? .max : lastReceivedAt + UInt64(keepAliveMilliseconds)
     }
 }
 

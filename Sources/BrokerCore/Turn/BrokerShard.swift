@@ -186,7 +186,11 @@ public final class BrokerShard {
     public var hasOpenPackets: Bool { !connections.openPackets.isEmpty }
 
     /// Whether a packet of this client is: nothing more is to be read from it until the next turn.
-    public func hasOpenPacket(_ id: ConnectionID) -> Bool { connections.find(id)?.hasOpenPacket ?? false }
+    public func hasOpenPacket(_ id: ConnectionID) -> Bool {
+        // What waits for a decision about its topic goes on in no turn of its own: what comes behind it is kept, within
+        // bounds.
+        connections.find(id).map { $0.hasOpenPacket && $0.extras?.awaitsDecision != true } ?? false
+    }
 }
 
 /// What a shard wants done that it cannot do itself. Effects are to be carried out in order.
@@ -199,6 +203,8 @@ public enum Effect: Sendable {
     indirect case handOver(ConnectionID, HandOver)
     /// Decide whether the client may connect, and answer with `authenticated`.
     indirect case authenticate(ConnectionID, AuthenticationRequest)
+    /// Have the authority decide about a topic, and answer with `decided`.
+    indirect case authorize(ConnectionID, TopicQuestion, any TopicAuthority)
     /// Make a batch of changes durable, and report it.
     case store(JournalBatch)
     /// Read rows from the store, and report them.

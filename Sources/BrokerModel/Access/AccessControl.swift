@@ -55,6 +55,35 @@ public final class AccessControl: Sendable {
     }
 }
 
+extension AccessControl {
+    /// The policy for a client whose login brought rules along; nil for one whom no rule binds.
+    ///
+    ///     the login's rules ─► the listener's, if the login does not decide all ─► no, where neither says anything
+    ///
+    /// - Parameters:
+    ///   - control: the listener's rules; nil if it has none.
+    ///   - grant: what the login brought along.
+    public static func policy(
+        _ control: AccessControl?, userName: EncodedString?, clientIdentifier: EncodedString, grant: LoginGrant?
+    ) -> AccessPolicy? {
+        guard let grant else { return control?.policy(userName: userName, clientIdentifier: clientIdentifier) }
+        if grant.isSuperuser { return nil }
+        guard let rights = grant.rights else {
+            return control?.policy(userName: userName, clientIdentifier: clientIdentifier)
+        }
+        let others = grant.decidesAll ? nil : control
+        let known = others?.roles?.rights(of: userName)
+        var defaults = RoleRights.Defaults()
+        defaults.receives = false
+        return AccessPolicy(
+            own: others.map { others in userName.map { others.users[$0] } ?? others.anonymous } ?? nil,
+            patterns: others?.patterns, clientIdentifier: clientIdentifier, userName: userName,
+            spansLevels: others?.spansLevels ?? false, file: others?.file,
+            rights: RoleRights(roles: rights.roles + (known?.roles ?? []), defaults: known?.defaults ?? defaults),
+            hasLists: others?.hasLists ?? false)
+    }
+}
+
 /// What one session's client may do, by mosquitto's rules:
 ///
 ///     dynamic security:       a role's rule, or a default, that says yes or no    else the lists
@@ -85,6 +114,12 @@ public final class AccessPolicy: Sendable {
         self.own = own.flatMap { $0.isEmpty ? nil : $0 }
         self.patterns = identity.isDangerous ? nil : patterns.flatMap { $0.isEmpty ? nil : $0 }
         self.identity = identity
+    }
+
+    /// The same with other rights.
+    init(_ other: AccessPolicy, rights: RoleRights) {
+        (own, patterns, identity, hasLists, file) = (other.own, other.patterns, other.identity, other.hasLists, other.file)
+        self.rights = rights
     }
 
     /// Whether the client may publish to a topic; `topic` is a checked topic name.

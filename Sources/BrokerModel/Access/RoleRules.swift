@@ -50,6 +50,8 @@ public final class RoleRules: Sendable {
     private let receiving: RankedRules
     private let subscribing: Filters
     private let unsubscribing: Filters
+    /// What its rules take of memory, about.
+    package let byteCount: Int
 
     /// - Parameters:
     ///   - name: what the log calls it.
@@ -69,6 +71,9 @@ public final class RoleRules: Sendable {
         self.receiving = RankedRules(receiving)
         self.subscribing = subscribing
         self.unsubscribing = unsubscribing
+        let literals = subscribing.literals.count + unsubscribing.literals.count
+        let rules = sending + receiving + subscribing.patterns + unsubscribing.patterns
+        byteCount = literals * 64 + rules.reduce(200) { $0 + 64 + $1.filter.levels.count * 64 }
     }
 
     @inline(__always)

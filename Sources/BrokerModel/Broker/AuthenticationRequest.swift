@@ -27,8 +27,8 @@ public struct AuthenticationRequest: Sendable {
 /// The shell's answer to an `AuthenticationRequest`.
 public enum AuthenticationOutcome: Sendable {
     /// The client is who it says. `data` goes back with the last packet of an enhanced authentication; `userName`, if
-    /// given, replaces the one in CONNECT.
-    case accepted(userName: EncodedString?, data: [UInt8]?)
+    /// given, replaces the one in CONNECT; `grant` is what the login brought along.
+    case accepted(userName: EncodedString?, data: [UInt8]?, grant: LoginGrant? = nil)
     /// Send `data` to the client and wait for its answer.
     case challenge(data: [UInt8])
     /// The client is told the reason code, the log what lies behind it.
@@ -41,12 +41,52 @@ public struct VerifiedLogin: Sendable {
     public let userName: EncodedString?
     /// What CONNACK carries of an enhanced authentication.
     public let authenticationData: [UInt8]?
+    /// What the login brought along; nil for nothing.
+    public let grant: LoginGrant?
 
-    package init(
-        userName: EncodedString?, authenticationData: [UInt8]?
-    ) {
+    package init(userName: EncodedString?, authenticationData: [UInt8]?, grant: LoginGrant? = nil) {
         self.userName = userName
         self.authenticationData = authenticationData
+        self.grant = grant
+    }
+}
+
+/// What a login brought along beside the user's name: from a token, or from a service that was asked.
+///
+/// Immutable: the connection that logged in and its session share it. The session has it until its client logs in
+/// again.
+public final class LoginGrant: Sendable {
+    /// Who decided, as `martlet_auth_chain`, the log and the metrics call it.
+    public let source: String
+    /// What the client is called; nil for what CONNECT says. A client without an identifier gets it, one with another
+    /// is refused.
+    public let clientIdentifier: EncodedString?
+    /// What is asked before the listener's rules; nil for those alone.
+    public let rights: RoleRights?
+    /// Whether the listener's rules are not asked where `rights` say nothing: then it is refused.
+    public let decidesAll: Bool
+    /// Whether no rule binds the client.
+    public let isSuperuser: Bool
+    /// What else is known of the client, for rules.
+    public let attributes: [(name: String, value: String)]
+    /// When the connection ends, in milliseconds since 1970; nil for never.
+    public let expiresAt: UInt64?
+    /// Who is asked about topics that no rule grants; nil for nobody. Only beside `rights`.
+    public let topics: (any TopicAuthority)?
+
+    public init(
+        source: String, clientIdentifier: EncodedString? = nil, rights: RoleRights? = nil, decidesAll: Bool = false,
+        isSuperuser: Bool = false, attributes: [(name: String, value: String)] = [], expiresAt: UInt64? = nil,
+        topics: (any TopicAuthority)? = nil
+    ) {
+        self.source = source
+        self.clientIdentifier = clientIdentifier
+        self.rights = rights
+        self.decidesAll = decidesAll
+        self.isSuperuser = isSuperuser
+        self.attributes = attributes
+        self.expiresAt = expiresAt
+        self.topics = topics
     }
 }
 
@@ -67,6 +107,8 @@ public enum LoginFailure: Sendable, Equatable {
     case otherUser
     /// Its identifier, user or address is.
     case banned
+    /// A source of logins refuses it, or could not be asked, in these words.
+    case told(String)
 
     /// The failure as a part of a sentence: `wrong password`.
     public var words: String {
@@ -81,6 +123,7 @@ public enum LoginFailure: Sendable, Equatable {
         case .noCertificateName: "no certificate or key that names a user"
         case .otherUser: "another user than the one of the certificate or the session"
         case .banned: "banned"
+        case .told(let words): words
         }
     }
 }

@@ -260,6 +260,8 @@ public struct ListenerPolicy: Sendable {
     public var checksPasswords = false
     /// What measurements call whatever checks them.
     public var passwordBackend = "password_file"
+    /// Whether logins may bring rules along, see `LoginGrant`.
+    public var takesRulesFromLogins = false
     /// `max_qos`
     public var maximumQoS = QoS.exactlyOnce
     /// How many Topic Aliases a client may set. `max_topic_alias`

@@ -128,14 +128,10 @@ struct LineRewriter {
         let path = option.identity == "plugin_load" ? value.words.dropFirst().joined(separator: " ") : value
         plugin = BuiltInPlugin(path: path)
         if plugin?.isAvailable != true {
-            let isGoAuth = path.holds("go-auth")
             importer.plan.withoutCounterpart.append(
                 "\(location): the plug-in \(path). The broker does not start while the line is in the copy, for without "
                     + "the plug-in other clients might "
-                    + "come in. Take the line and its options out of the copy when other lines do its work."
-                    + (isGoAuth
-                        ? " The file of auth_opt_files_acl_path can be an acl_file; users get their passwords anew, with martlet passwd and "
-                            + "password_file." : ""))
+                    + "come in. Take the line and its options out of the copy when other lines do its work.")
         }
         return .same
     }
@@ -173,8 +169,12 @@ enum PathRole: Sendable, Equatable {
     ///   - plugin: the plug-in that stands above it, if it is built in.
     init?(_ option: ConfigurationOption, name: String, value: String, plugin: BuiltInPlugin?) {
         switch option.identity {
-        case "password_file", "acl_file", "psk_file", "martlet_scram_file": self = .security
-        case "certfile", "keyfile", "cafile", "crlfile", "dhparamfile", "bridge_cafile", "bridge_certfile", "bridge_keyfile":
+        case "password_file", "acl_file", "psk_file", "martlet_scram_file", "martlet_jwt_secret_file",
+            "martlet_introspection_secret_file":
+            self = .security
+        case "martlet_jwt_keys" where !TokenConfiguration.isURL(value): self = .security
+        case "certfile", "keyfile", "cafile", "crlfile", "dhparamfile", "bridge_cafile", "bridge_certfile", "bridge_keyfile",
+            "martlet_jwt_cafile", "martlet_introspection_cafile":
             self = .certificate
         case "capath", "bridge_capath": self = .certificates
         case "http_dir": self = .site
@@ -190,6 +190,8 @@ enum PathRole: Sendable, Equatable {
             case (.dynamicSecurity, "config_file"): self = .dynamicSecurity
             case (.dynamicSecurity, "password_init_file"): self = .dynamicSecurityStart
             case (.passwordFile, "password_file"), (.accessControlFile, "acl_file"): self = .security
+            case (.goAuth, "files_password_path"), (.goAuth, "files_acl_path"), (.goAuth, "password_path"), (.goAuth, "acl_path"):
+                self = .security
             default: return nil
             }
         default: return nil

@@ -135,6 +135,8 @@ public enum ConfigurationTemplate {
             ConfigurationOption.listenerOptions
         ),
         ("Security", ConfigurationOption.securityOptions),
+        ("Who is asked about logins", ConfigurationOption.loginOptions),
+        ("Logins by tokens", ConfigurationOption.tokenOptions),
         ("Plug-ins", ConfigurationOption.pluginOptions),
         ("Messages", ConfigurationOption.messagingOptions),
         ("On the open internet", ConfigurationOption.exposureOptions),

@@ -1,3 +1,5 @@
+import Platform
+
 /// An option of a plug-in.
 struct PluginOption: Sendable {
     let name: String
@@ -17,8 +19,66 @@ extension BuiltInPlugin {
         case .accessControlFile: [PluginOption(name: "acl_file")]
         case .persistSQLite: Self.persistSQLiteOptions
         case .sparkplugAware: []
+        case .goAuth: Self.goAuthOptions
         }
     }
+
+    private static let goAuthOptions: [PluginOption] = {
+        func number(_ name: String) -> PluginOption {
+            PluginOption(
+                name: name, expected: "a number of seconds, at most 1000000",
+                isRight: { Int($0).map { (0...1_000_000).contains($0) } ?? false })
+        }
+        func isTrueOrFalse(_ name: String) -> PluginOption {
+            PluginOption(name: name, expected: "true or false", isRight: { ["true", "false"].contains($0) })
+        }
+        func ignored(_ name: String, _ reason: String) -> PluginOption { PluginOption(name: name, withoutEffect: reason) }
+        let hashing = "files say of each hash themselves how it was made"
+        let logging = "log_type and log_dest say what is logged, and where"
+        let cache = "answers are remembered in the broker's own memory"
+        let uri = PluginOption(name: "", expected: "a path that begins with /", isRight: { $0.hasPrefix("/") })
+        func path(_ name: String) -> PluginOption { PluginOption(name: name, expected: uri.expected, isRight: uri.isRight) }
+        return [
+            PluginOption(
+                name: "backends",
+                expected:
+                    "files and http: users of other back ends can be kept by dynamic security or in a password_file, or be asked for "
+                    + "over http by a service in front of them",
+                isRight: { text in
+                    let names = text.split(separator: ",").map { String($0).trimmed }
+                    return !names.isEmpty && names.allSatisfy { GoAuthConfiguration.BackEnd(rawValue: $0) != nil }
+                }),
+            PluginOption(name: "files_password_path"), PluginOption(name: "files_acl_path"), PluginOption(name: "password_path"),
+            PluginOption(name: "acl_path"), PluginOption(name: "http_host"),
+            PluginOption(
+                name: "http_port", expected: "a port from 1 to 65535", isRight: { UInt16($0).map { $0 > 0 } ?? false }),
+            path("http_getuser_uri"), path("http_superuser_uri"), path("http_aclcheck_uri"), isTrueOrFalse("http_with_tls"),
+            isTrueOrFalse("http_verify_peer"),
+            PluginOption(
+                name: "http_response_mode", expected: "status, json or text",
+                isRight: { GoAuthConfiguration.ResponseMode(rawValue: $0) != nil }),
+            PluginOption(
+                name: "http_params_mode", expected: "json or form",
+                isRight: { GoAuthConfiguration.ParametersMode(rawValue: $0) != nil }),
+            PluginOption(
+                name: "http_timeout", expected: "a number of seconds from 1 to 60",
+                isRight: { Int($0).map { (1...60).contains($0) } ?? false }),
+            PluginOption(name: "http_user_agent"),
+            PluginOption(
+                name: "http_method", expected: "GET, POST or PUT", isRight: { ["GET", "POST", "PUT"].contains($0.uppercased()) }),
+            isTrueOrFalse("disable_superuser"), isTrueOrFalse("http_disable_superuser"), isTrueOrFalse("cache"),
+            PluginOption(
+                name: "retry_count", expected: "a number from 0 to 10", isRight: { Int($0).map { (0...10).contains($0) } ?? false }),
+            number("auth_cache_seconds"), number("auth_jitter_seconds"), number("acl_cache_seconds"), number("acl_jitter_seconds"),
+            isTrueOrFalse("check_prefix"), PluginOption(name: "prefixes"),
+            ignored("cache_type", cache), ignored("cache_reset", cache), ignored("cache_refresh", cache),
+            ignored("log_level", logging),
+            ignored("log_dest", logging), ignored("log_file", logging), ignored("hasher", hashing),
+            ignored("hasher_iterations", hashing), ignored("hasher_keylen", hashing), ignored("hasher_algorithm", hashing),
+            ignored("hasher_salt_size", hashing), ignored("hasher_salt_encoding", hashing), ignored("hasher_cost", hashing),
+            ignored("hasher_memory", hashing), ignored("hasher_parallelism", hashing),
+        ]
+    }()
 
     private static let persistSQLiteOptions = [
         PluginOption(

@@ -119,6 +119,7 @@ extension ConfigurationReading {
                 scopes = [draft.scope]
             }
             checkOptions(draft)
+            checkGoAuth(draft)
             if draft.configuration.plugin == .persistSQLite {
                 (configuration.persistence.isEnabled, configuration.persistence.isOfPlugin) = (true, true)
             }
@@ -147,6 +148,23 @@ extension ConfigurationReading {
         log.error(
             "\(draft.configuration.plugin.rawValue) needs plugin_opt_\(needed) after it.", at: draft.position, option: "plugin")
     }
+
+    /// Reports what go-auth's lines lack, or let pass.
+    private mutating func checkGoAuth(_ draft: PluginDraft) {
+        guard draft.configuration.plugin == .goAuth else { return }
+        let goAuth = GoAuthConfiguration(draft.configuration.options)
+        if goAuth.asksService, goAuth.userURI == nil {
+            log.error("the back end http needs auth_opt_http_getuser_uri after it.", at: draft.position, option: "plugin")
+        }
+        if goAuth.backEnds.contains(.files), goAuth.passwordPath == nil {
+            log.error("the back end files needs auth_opt_files_password_path after it.", at: draft.position, option: "plugin")
+        }
+        if goAuth.asksService, goAuth.usesTLS, !goAuth.verifiesPeer {
+            log.warning(
+                "with auth_opt_http_verify_peer false anybody between here and \(goAuth.host) can read the passwords, and let in "
+                    + "whomever he wants.", at: draft.position, option: "plugin")
+        }
+    }
 }
 
 extension BuiltInPlugin {
@@ -156,6 +174,7 @@ extension BuiltInPlugin {
         case .dynamicSecurity: "config_file"
         case .passwordFile: "password_file"
         case .accessControlFile: "acl_file"
+        case .goAuth: "backends"
         case .persistSQLite, .sparkplugAware: nil
         }
     }
@@ -168,6 +187,12 @@ extension SecurityConfiguration {
         switch plugin.plugin {
         case .passwordFile: passwordFile = passwordFile ?? plugin.options["password_file"]
         case .accessControlFile: accessControlFile = accessControlFile ?? plugin.options["acl_file"]
+        case .goAuth:
+            let goAuth = GoAuthConfiguration(plugin.options)
+            logins.goAuth = goAuth
+            guard goAuth.backEnds.contains(.files) else { return }
+            passwordFile = passwordFile ?? goAuth.passwordPath
+            accessControlFile = accessControlFile ?? goAuth.accessPath
         case .dynamicSecurity, .persistSQLite, .sparkplugAware: return
         }
     }
@@ -175,15 +200,12 @@ extension SecurityConfiguration {
 
 /// A plug-in for logins that many configurations of mosquitto name and that is not built in: what of it there is here.
 enum ForeignPlugin {
-    case goAuth
     case authPlug
 
     /// Known by the name of its file; nil for all others.
     init?(path: String) {
         let name = path.split(separator: "/").last.map { $0.lowercased() } ?? ""
-        if name.holds("go-auth") {
-            self = .goAuth
-        } else if name.holds("auth-plug") || name.holds("auth_plug") {
+        if name.holds("auth-plug") || name.holds("auth_plug") {
             self = .authPlug
         } else {
             return nil
@@ -192,16 +214,9 @@ enum ForeignPlugin {
 
     /// What to do without it, as sentences.
     var advice: String {
-        let files =
-            switch self {
-            case .goAuth:
-                "Of mosquitto-go-auth's back ends there is \"files\": auth_opt_files_password_path is password_file here, and "
-                    + "auth_opt_files_acl_path is acl_file."
-            case .authPlug:
-                "Of mosquitto-auth-plug's back ends there is \"files\": auth_opt_password_file is password_file here, and "
-                    + "auth_opt_acl_file is acl_file."
-            }
-        return "\(files) Users of its other back ends can be kept by dynamic security."
+        "Of mosquitto-auth-plug's back ends there is \"files\": auth_opt_password_file is password_file here, and "
+            + "auth_opt_acl_file is acl_file. Users of its other back ends can be kept by dynamic security, or be asked for by "
+            + "martlet_http_auth_url."
     }
 
     /// What one of their options is here, as a sentence; nil if there is nothing like it.

@@ -201,10 +201,15 @@ struct OpeningCheck {
         line.identity == "allow_anonymous" && line.scope == .broker
     }
 
+    private static let givers = [
+        "password_file", "martlet_scram_file", "martlet_jwt_keys", "martlet_jwt_secret_file", "martlet_introspection_url",
+        "martlet_http_auth_url",
+    ]
+
     private static func givesUsers(_ line: ConfigurationLocations.Line) -> Bool {
-        if ["password_file", "martlet_scram_file"].contains(line.identity) { return line.scope == .broker }
+        if givers.contains(line.identity) { return line.scope == .broker }
         guard ["plugin", "global_plugin"].contains(line.identity) else { return false }
-        return [.dynamicSecurity, .passwordFile].contains(BuiltInPlugin(path: line.value))
+        return [.dynamicSecurity, .passwordFile, .goAuth].contains(BuiltInPlugin(path: line.value))
     }
 
     private static func rank(_ line: ConfigurationLocations.Line) -> Int? { rank(of: line, among: ["false", "true"]) }

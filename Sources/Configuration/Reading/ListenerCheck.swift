@@ -11,6 +11,7 @@ struct ListenerCheck {
         checkTLS(&log)
         checkProtocol(&log)
         checkSecurity(&log)
+        checkTokens(&log)
         checkPluginFiles(&log)
     }
 
@@ -108,14 +109,29 @@ struct ListenerCheck {
         let security = draft.configuration.security
         let knowsUsers =
             security.allowsAnonymous || security.passwordFile != nil || security.firstUser != nil
-            || security.preSharedKeyFile != nil
+            || security.preSharedKeyFile != nil || security.tokens.isEnabled
             || draft.configuration.tls.userNameSource != .none
-            || security.plugins.contains { $0.plugin == .dynamicSecurity || $0.plugin == .passwordFile }
+            || security.logins.http.url != nil
+            || security.plugins.contains { [.dynamicSecurity, .passwordFile, .goAuth].contains($0.plugin) }
         if !knowsUsers && draft.configuration.application != .httpAPI {
             warning(
                 "listener",
                 "nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in here, "
                     + "listener_allow_anonymous true below it.", &log)
+        }
+    }
+
+    /// Of options that several listeners may share, each thing is said once.
+    private func checkTokens(_ log: inout DiagnosticLog) {
+        guard !draft.configuration.isBrokersOwn else { return }
+        for finding in TokenCheck(tokens: draft.configuration.security.tokens).findings {
+            let line = locations.lines.last {
+                $0.identity == finding.option && ($0.scope == .listener(index) || $0.scope == .broker)
+            }
+            let diagnostic = Diagnostic(
+                severity: finding.severity, file: line?.file ?? path, line: line?.line, option: finding.option,
+                message: finding.message)
+            if !log.diagnostics.contains(diagnostic) { log.add(diagnostic) }
         }
     }
 
@@ -127,7 +143,7 @@ struct ListenerCheck {
             switch plugin.plugin {
             case .passwordFile: (option, inForce) = ("password_file", security.passwordFile)
             case .accessControlFile: (option, inForce) = ("acl_file", security.accessControlFile)
-            case .dynamicSecurity, .persistSQLite, .sparkplugAware: continue
+            case .dynamicSecurity, .persistSQLite, .sparkplugAware, .goAuth: continue
             }
             guard let file = plugin.options[option], let inForce, file != inForce else { continue }
             let line = locations.lines.last { $0.identity == "plugin_opt_\(option)" && $0.value == file }

@@ -61,7 +61,7 @@ extension ConfigurationOption {
     /// stand in a file of its own.
     public static func isSecret(_ name: String) -> Bool {
         ["bridge_psk", "martlet_cluster_token"].contains(name) || (name.holds("password") && !name.hasSuffix("_file"))
-            || name.holds("secret")
+            || (name.holds("secret") && !name.hasSuffix("_file"))
     }
 }
 

@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 
 /// One address where clients connect, and what holds for those that do.
 public struct ListenerConfiguration: Sendable, Equatable {
@@ -275,6 +276,12 @@ public struct SecurityConfiguration: Sendable, Equatable {
     /// deliveries.
     public var checksAccessOnSubscribe = false
 
+    /// Who is asked about logins besides those files.
+    public var logins = LoginConfiguration()
+
+    /// `martlet_jwt_*` and `martlet_introspection_*`: logins by tokens.
+    public var tokens = TokenConfiguration()
+
     /// `MARTLET_USER` of the environment, who logs in besides those of `passwordFile`.
     public var firstUser: FirstUser?
 
@@ -308,11 +315,13 @@ public enum BuiltInPlugin: String, Sendable, Equatable, CaseIterable {
     case accessControlFile = "mosquitto_acl_file"
     case persistSQLite = "mosquitto_persist_sqlite"
     case sparkplugAware = "mosquitto_sparkplug_aware"
+    /// mosquitto-go-auth, under whatever name it is installed.
+    case goAuth = "go-auth"
 
     /// Whether this version of Martlet has it. A configuration that uses one it has not is refused.
     public var isAvailable: Bool {
         switch self {
-        case .dynamicSecurity, .passwordFile, .accessControlFile, .persistSQLite: true
+        case .dynamicSecurity, .passwordFile, .accessControlFile, .persistSQLite, .goAuth: true
         case .sparkplugAware: false
         }
     }
@@ -320,6 +329,10 @@ public enum BuiltInPlugin: String, Sendable, Equatable, CaseIterable {
     /// The plug-in that the library at `path` holds, or nil if it is none of mosquitto's own.
     public init?(path: String) {
         let fileName = path.split(separator: "/").last.map(String.init) ?? path
+        if fileName.lowercased().holds("go-auth") {
+            self = .goAuth
+            return
+        }
         self.init(rawValue: fileName.hasSuffix(".so") ? String(fileName.dropLast(3)) : fileName)
     }
 }

@@ -116,6 +116,9 @@ public struct HTTPResponseReader {
         bytes.append(contentsOf: more)
     }
 
+    /// How many bytes have come and are not read: those behind the answer, once it is whole.
+    public var unreadByteCount: Int { bytes.count - offset }
+
     /// The peer has closed the connection: nothing more comes. Throws when the answer is not whole.
     public mutating func finish() throws(HTTPResponseError) {
         switch state {

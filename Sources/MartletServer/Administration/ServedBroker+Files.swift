@@ -211,7 +211,8 @@ extension ServedBroker {
         if let document = documents.document(of: configuration), document.directory.rights(of: user) != nil {
             return true
         }
-        return !security.methods.isEmpty ? nil : false
+        // Whom a service knows it says only of a login.
+        return !security.methods.isEmpty || configuration.logins.bringsRules || configuration.tokens.isEnabled ? nil : false
     }
 
     // MARK: Watching

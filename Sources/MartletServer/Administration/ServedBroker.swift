@@ -29,6 +29,7 @@ final class ServedBroker: AdministeredBroker {
     let documents: SecurityDocuments
     private let security: DynamicSecurityService
     let hasher: EntryHasher
+    private let services: ServiceAccess
     private let cluster: ClusterAdministration?
     let control: ControlLoop
     let log: Log
@@ -40,12 +41,13 @@ final class ServedBroker: AdministeredBroker {
         _ facts: BrokerFacts, configuration: RunningConfiguration, loops: LoopGroup, _ brokerClient: BrokerClient,
         listeners: ListenerService, login: HTTPLogin, activity: HTTPActivity, store: OpenStore?, bans: BanService,
         drain: DrainService, bridges: BridgeService, documents: SecurityDocuments, security: DynamicSecurityService,
-        hasher: EntryHasher, cluster: ClusterAdministration?, control: ControlLoop, log: Log, auditLog: AuditLog
+        hasher: EntryHasher, services: ServiceAccess, cluster: ClusterAdministration?, control: ControlLoop, log: Log, auditLog: AuditLog
     ) {
         (self.facts, current, self.loops, self.brokerClient) = (facts, configuration, loops, brokerClient)
         (sockets, self.login, self.activity, self.store) = (listeners, login, activity, store)
         (banService, drainService, bridgeService) = (bans, drain, bridges)
         (self.documents, self.security, self.hasher, self.cluster) = (documents, security, hasher, cluster)
+        self.services = services
         (self.control, self.log, self.auditLog) = (control, log, auditLog)
     }
 
@@ -122,6 +124,14 @@ final class ServedBroker: AdministeredBroker {
         condition.isMemoryFull = condition.heapBytesMax.map { UInt64(max(0, ProcessMemory.heapBytes())) >= $0 } ?? false
         condition.reloadedAt = current.reloadedAt
         condition.cluster = cluster?.condition
+        condition.loginSources = services.tallies.all.map { tally in
+            let counts = tally.counts
+            var source = BrokerCondition.LoginSource(name: tally.name)
+            (source.asked, source.allowed, source.refused) = (counts.asked, counts.allowed, counts.refused)
+            (source.unknown, source.failed, source.latency) = (counts.unknown, counts.failed, counts.latency)
+            (source.isDown, source.lastFailure) = (tally.isDown, counts.lastFailure)
+            return source
+        }
         return condition
     }
 

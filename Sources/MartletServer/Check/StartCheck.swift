@@ -98,7 +98,9 @@ public struct StartCheck {
         let problems = SecurityDocuments.problems(opening: configuration)
         if !problems.isEmpty { add(.securityFiles(SecurityFilesError(problems: problems))) }
         do throws(SecurityFilesError) {
-            let tables = try SecurityTables(reading: configuration, workers: workers)
+            let services = ServiceAccess()
+            defer { services.stop() }
+            let tables = try SecurityTables(reading: configuration, workers: workers, services: services)
             for warning in tables.warnings { add(warning.diagnostic(in: result)) }
         } catch {
             add(.securityFiles(error))

@@ -132,7 +132,7 @@ final class HTTPLogin: AlarmHandler {
         guard let login = pending.removeValue(forKey: connection) else { return }
         let (result, answer): (LoginTally.Result, Outcome) =
             switch outcome {
-            case .accepted(let user, _): (.accepted, .accepted(user))
+            case .accepted(let user, _, _): (.accepted, .accepted(user))
             case .refused(.serverBusy, _): (.unavailable, .busy)
             case .refused, .challenge: (.refused, .refused)
             }

@@ -1,6 +1,7 @@
 import BrokerCore
 import BrokerModel
 import Configuration
+import LoginServices
 import MQTTCodec
 import Platform
 public import Security
@@ -9,12 +10,16 @@ import ServerLoops
 extension SecurityTables {
     /// Reads every file that the configuration names, each once; throws all that is wrong with any of them.
     ///
-    /// - Parameter directories: dynamic security, by its file; a file that is not there is passed over.
+    /// - Parameters:
+    ///   - directories: dynamic security, by its file; a file that is not there is passed over.
+    ///   - services: by what services are asked about logins.
     init(
-        reading configuration: BrokerConfiguration, workers: WorkerPool, directories: [String: SecurityDirectory] = [:]
+        reading configuration: BrokerConfiguration, workers: WorkerPool, directories: [String: SecurityDirectory] = [:],
+        services: ServiceAccess = ServiceAccess()
     ) throws(SecurityFilesError) {
         var reading = Reading(
-            workers: workers, spansLevels: configuration.general.compatibility == .version2_0, directories: directories)
+            workers: workers, services: services, spansLevels: configuration.general.compatibility == .version2_0,
+            directories: directories)
         var listeners: [ListenerSecurity] = []
         for listener in configuration.listeners {
             guard !listener.isClosed else {
@@ -36,6 +41,7 @@ extension SecurityTables {
         for (index, security) in listeners.enumerated() {
             settings.listeners[index].checksPasswords = security.authenticator != nil
             settings.listeners[index].passwordBackend = security.passwordBackend
+            settings.listeners[index].takesRulesFromLogins = security.takesRulesFromLogins
             settings.listeners[index].accessControl = security.accessControl
             if security.isForAdministrators { settings.listeners[index].admitAdministrators() }
             if security.isDynamic { settings.controlEndpoints.insert(ControlTopicService.securityEndpoint) }
@@ -47,6 +53,7 @@ extension SecurityTables {
 
     private struct Reading {
         let workers: WorkerPool
+        let services: ServiceAccess
         /// Whether names with a `/` stand for several levels of a pattern, as in mosquitto 2.0.
         let spansLevels: Bool
         var problems: [SecurityFileProblem] = []
@@ -56,9 +63,12 @@ extension SecurityTables {
         private var methods: [String: ScramSHA256?] = [:]
         private var rules: [String: AccessControlFile?] = [:]
         private var keys: [String: PreSharedKeyFile?] = [:]
+        private var logins = LoginSourceReading()
+        private var tokens = TokenSourceReading()
 
-        init(workers: WorkerPool, spansLevels: Bool, directories: [String: SecurityDirectory]) {
+        init(workers: WorkerPool, services: ServiceAccess, spansLevels: Bool, directories: [String: SecurityDirectory]) {
             self.workers = workers
+            self.services = services
             self.directories = directories
             self.spansLevels = spansLevels
         }
@@ -88,11 +98,27 @@ extension SecurityTables {
                 return (keys, keys.warnings)
             }
             // Dynamic security is asked first, as with mosquitto, and the files where it says nothing.
-            if let directory = configuration.dynamicSecurityFile.flatMap({ directories[$0] }) {
+            let directory = configuration.dynamicSecurityFile.flatMap { directories[$0] }
+            if let directory {
                 security.isDynamic = true
+                security.accessControl = AccessControl(roles: directory, lists: security.accessControl)
+            }
+            if configuration.logins.isChain || configuration.tokens.isEnabled {
+                let byToken = tokens.sources(configuration.tokens, roles: directory, workers: workers, services)
+                warnings += tokens.takeWarnings()
+                problems += tokens.takeProblems()
+                if let source = byToken.jwt { security.methods += TokenMethod.names.map { TokenMethod($0, source) } }
+                var present: [LoginSourceName: any LoginSource] = [:]
+                present[.jwt] = byToken.jwt
+                present[.introspection] = byToken.introspection
+                present[.passwordFile] = security.authenticator as? any LoginSource
+                present[.dynamicSecurity] = directory.map { DirectoryAuthenticator(directory: $0, next: nil, workers: workers) }
+                security.authenticator = logins.chain(configuration.logins, present, services)
+                security.takesRulesFromLogins = configuration.logins.bringsRules || configuration.tokens.isEnabled
+                problems += logins.takeProblems()
+            } else if let directory {
                 security.authenticator = DirectoryAuthenticator(
                     directory: directory, next: security.authenticator, workers: workers)
-                security.accessControl = AccessControl(roles: directory, lists: security.accessControl)
             }
             return security
         }
@@ -174,14 +200,17 @@ extension SecurityFileProblem {
     func diagnostic(in result: ConfigurationResult) -> Diagnostic {
         let severity: Diagnostic.Severity = severity == .error ? .error : .warning
         guard line == nil else { return Diagnostic(severity: severity, file: FullPath.of(file), line: line, message: message) }
-        let remark = StartRemark(option: option, value: file, message: advice ?? "\(FullPath.of(file)) \(message)")
+        let remark = StartRemark(option: option, value: file, message: advice ?? "\(isAddress ? file : FullPath.of(file)) \(message)")
         return remark.diagnostic(severity, in: result)
     }
+
+    /// Whether it is about what a URL names, and no file.
+    private var isAddress: Bool { file.holds("://") }
 
     /// Says what is in the way of the file, and what to type against it; nil when nothing is.
     private var advice: String? {
         // What makes a file that is missing says itself why it cannot.
-        if option?.hasPrefix("plugin_opt_") == true { return nil }
+        if option?.hasPrefix("plugin_opt_") == true || isAddress { return nil }
         guard let obstacle = FileAdvice.obstacle(toReading: file) else { return nil }
         guard case .missing(let path) = obstacle else { return "\(obstacle.advice())." }
         let missing = MissingFile(path)

@@ -190,7 +190,7 @@ public enum ConfigurationSupport {
     private static func remedy(for plugin: BuiltInPlugin) -> String {
         switch plugin {
         case .sparkplugAware: "Remove the line; the messages of Sparkplug clients pass without it."
-        case .dynamicSecurity, .passwordFile, .accessControlFile, .persistSQLite: "Remove the line."
+        case .dynamicSecurity, .passwordFile, .accessControlFile, .persistSQLite, .goAuth: "Remove the line."
         }
     }
 }

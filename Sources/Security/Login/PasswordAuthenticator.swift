@@ -6,7 +6,8 @@ internal import Synchronization
 
 /// Checks user names and passwords against a file, away from the loops: one check of a good hash is milliseconds of
 /// work.
-public final class PasswordAuthenticator: Authenticator {
+public final class PasswordAuthenticator: Authenticator, LoginSource {
+    public let name = "password_file"
     private let users: PasswordFile
     private let workers: WorkerPool
 
@@ -17,7 +18,7 @@ public final class PasswordAuthenticator: Authenticator {
 
     public func authenticate(
         _ request: AuthenticationRequest, as subject: LoginSubject, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
-    ) -> PasswordCheck? {
+    ) -> (any AbandonedLogin)? {
         guard case .password(let userName?, let password?) = request.step, !password.isEmpty else {
             // Whoever leaves one of them out cannot be known, whatever the file says; nor can who has nothing to say.
             var hasName = false
@@ -43,6 +44,35 @@ public final class PasswordAuthenticator: Authenticator {
         guard let earlier = earlier as? PasswordAuthenticator else { return false }
         return earlier === self || users.hasSameEntry(of: userName, as: earlier.users)
     }
+
+    public func decide(
+        _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> (any AbandonedLogin)? {
+        guard let userName = question.userName, let password = question.password, !password.isEmpty else {
+            reply(.next(question.userName == nil ? .noUserName : .noPassword))
+            return nil
+        }
+        let isKnown = users.knows(userName)
+        guard isKnown || question.isLast else {
+            reply(.next(.unknownUser))
+            return nil
+        }
+        let check = PasswordCheck(of: question.subject) { [users, name] in
+            switch users.matches(user: userName, password: password) {
+            case true?: reply(.allowed(userName: userName, LoginGrant(source: name)))
+            case false?: reply(isKnown ? .refused(.wrongPassword) : .next(.unknownUser))
+            case nil: reply(.busy)
+            }
+        } refuse: {
+            reply(.busy)
+        }
+        workers.submit(check)
+        return check
+    }
+
+    public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
+        (earlier as? PasswordAuthenticator).map { keeps(userName, of: $0 as any Authenticator) } ?? false
+    }
 }
 
 /// Decides who may log in with a user name and a password, for all connections of a listener: a file, later a directory
@@ -57,12 +87,21 @@ public protocol Authenticator: AnyObject, Sendable {
     /// - Returns: what may be abandoned as long as it waits; nil when nothing does.
     func authenticate(
         _ request: AuthenticationRequest, as subject: LoginSubject, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
-    ) -> PasswordCheck?
+    ) -> (any AbandonedLogin)?
 
     /// Whether a user whom `earlier` has let in would be let in still, as far as can be told without asking for the
     /// password again: false for one that is gone, or has another password. Cheap, for a reload asks for every
     /// connection.
     func keeps(_ userName: EncodedString, of earlier: any Authenticator) -> Bool
+
+    /// The same for a login of which it is known which source let it in, see `LoginGrant.source`.
+    func keeps(_ userName: EncodedString, by source: String?, of earlier: any Authenticator) -> Bool
+}
+
+extension Authenticator {
+    public func keeps(_ userName: EncodedString, by source: String?, of earlier: any Authenticator) -> Bool {
+        keeps(userName, of: earlier)
+    }
 }
 
 /// A few threads that check passwords, which must not be done on a loop, and the bounded queue before them.
@@ -249,7 +288,7 @@ struct CheckQueue {
 }
 
 /// A password that waits to be checked, or is being checked.
-public final class PasswordCheck: Sendable {
+public final class PasswordCheck: AbandonedLogin {
     let subject: LoginSubject
     private let work: @Sendable () -> Void
     private let refuse: @Sendable () -> Void
@@ -284,8 +323,15 @@ public protocol EnhancedAuthenticator: AnyObject, Sendable {
     /// The state of one authentication; another one for each, also for each re-authentication.
     func makeExchange() -> any EnhancedExchange
 
+    /// The same, for a method that asks who begins it: by what CONNECT says, or the session is called.
+    func makeExchange(for request: AuthenticationRequest) -> any EnhancedExchange
+
     /// Whether a connection's login stays valid, as with an `Authenticator`.
     func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool
+}
+
+extension EnhancedAuthenticator {
+    public func makeExchange(for request: AuthenticationRequest) -> any EnhancedExchange { makeExchange() }
 }
 
 /// One authentication under way. Belongs to its connection's loop; what it does must take microseconds.

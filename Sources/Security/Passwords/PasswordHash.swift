@@ -7,6 +7,8 @@ enum PasswordHash: Sendable, Equatable {
     case sha512(salt: [UInt8], digest: [UInt8])
     /// `$7$`: PBKDF2 with HMAC-SHA-512.
     case pbkdf2(iterations: Int, salt: [UInt8], digest: [UInt8])
+    /// `PBKDF2$`: the same with a digest as long as the line says, as mosquitto-go-auth keeps it.
+    case derivedKey(HashFunction, iterations: Int, salt: [UInt8], digest: [UInt8])
     /// `$argon2id$`: Argon2id, which needs memory as well as time.
     case argon2id(Argon2.Cost, salt: [UInt8], digest: [UInt8])
 
@@ -20,6 +22,10 @@ enum PasswordHash: Sendable, Equatable {
         case .pbkdf2(let iterations, let salt, let digest):
             let found = HashFunction.sha512.derivedKey(password: password, salt: salt, iterations: iterations)
             return ConstantTime.equal(found, digest)
+        case .derivedKey(let function, let iterations, let salt, let digest):
+            let found = function.derivedKey(password: password, salt: salt, iterations: iterations)
+            // A shorter key is the beginning of a longer one.
+            return ConstantTime.equal(Array(found.prefix(digest.count)), digest)
         case .argon2id(let cost, let salt, let digest):
             guard let found = Argon2.hash(password: password, salt: salt, cost: cost, count: digest.count) else { return nil }
             return ConstantTime.equal(found, digest)
@@ -30,7 +36,7 @@ enum PasswordHash: Sendable, Equatable {
     var recipe: PasswordRecipe {
         switch self {
         case .sha512: .sha512
-        case .pbkdf2(let iterations, _, _): .pbkdf2(iterations: iterations)
+        case .pbkdf2(let iterations, _, _), .derivedKey(_, let iterations, _, _): .pbkdf2(iterations: iterations)
         case .argon2id(let cost, _, _): .argon2id(cost)
         }
     }
@@ -41,6 +47,7 @@ enum PasswordHash: Sendable, Equatable {
 ///     $6$SALT$DIGEST                                      Base64
 ///     $7$ITERATIONS$SALT$DIGEST                           Base64
 ///     $argon2id$v=19$m=47104,t=1,p=1$SALT$DIGEST          Base64 without padding
+///     PBKDF2$sha512$ITERATIONS$SALT$DIGEST                mosquitto-go-auth's, Base64; or sha256
 extension PasswordHash {
     /// Why a text is no hash, as the end of a sentence after "the password's hash".
     struct Complaint: Error {
@@ -49,6 +56,10 @@ extension PasswordHash {
 
     init(_ text: String) throws(Complaint) {
         let parts = text.split(separator: "$", omittingEmptySubsequences: false).map(String.init)
+        if parts[0] == "PBKDF2" {
+            self = try Self.derivedKey(parts)
+            return
+        }
         guard parts.count > 1, parts[0].isEmpty else {
             throw Complaint(
                 words: "is not a hash: it seems to be the password itself; \"martlet passwd -U FILE\" hashes such files.")
@@ -69,12 +80,32 @@ extension PasswordHash {
         }
     }
 
+    private static func derivedKey(_ parts: [String]) throws(Complaint) -> PasswordHash {
+        guard parts.count == 5 else { throw wrongShape("PBKDF2$sha512$ITERATIONS$SALT$DIGEST") }
+        let function: HashFunction
+        switch parts[1] {
+        case "sha512": function = .sha512
+        case "sha256": function = .sha256
+        default: throw Complaint(words: "asks for PBKDF2 with \"\(parts[1])\"; expected sha512 or sha256.")
+        }
+        guard let iterations = Int(parts[2]), iterations >= 1, iterations <= Limits.iterationsMax else {
+            throw Complaint(words: "asks for \"\(parts[2])\" iterations; expected 1 to \(Limits.iterationsMax).")
+        }
+        guard let digest = Base64.decode(parts[4]), digest.count >= 16, digest.count <= function.digestCount else {
+            throw Complaint(words: "has a digest that is not Base64 of 16 to \(function.digestCount) bytes.")
+        }
+        return .derivedKey(function, iterations: iterations, salt: try salt(parts[3]), digest: digest)
+    }
+
     var text: String {
         switch self {
         case .sha512(let salt, let digest):
             return "$6$\(Base64.encode(salt))$\(Base64.encode(digest))"
         case .pbkdf2(let iterations, let salt, let digest):
             return "$7$\(iterations)$\(Base64.encode(salt))$\(Base64.encode(digest))"
+        case .derivedKey(let function, let iterations, let salt, let digest):
+            let name = function == .sha512 ? "sha512" : "sha256"
+            return "PBKDF2$\(name)$\(iterations)$\(Base64.encode(salt))$\(Base64.encode(digest))"
         case .argon2id(let cost, let salt, let digest):
             let (salt, digest) = (Base64.encode(salt, padding: .none), Base64.encode(digest, padding: .none))
             return "$argon2id$v=\(Argon2.version)$m=\(cost.memoryKiB),t=\(cost.passes),p=\(cost.lanes)$\(salt)$\(digest)"

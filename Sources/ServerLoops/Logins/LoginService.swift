@@ -43,7 +43,7 @@ package struct LoginService {
     private let log: Log
     private let post: @Sendable (Decision) -> Void
     /// The passwords that wait to be checked, or are being checked.
-    private var checks: [ConnectionID: PasswordCheck] = [:]
+    private var checks: [ConnectionID: any AbandonedLogin] = [:]
     /// An exchange goes on with the files that it began with.
     private var exchanges: [ConnectionID: (exchange: any EnhancedExchange, security: ListenerSecurity)] = [:]
     private var held: [Held] = []
@@ -81,7 +81,7 @@ package struct LoginService {
                 answer(.refused(.badAuthenticationMethod, because: .unknownMethod))
                 return
             }
-            let exchange = authenticator.makeExchange()
+            let exchange = authenticator.makeExchange(for: request)
             exchanges[connection] = (exchange, security)
             answer(exchange.begin(data: data))
         case .proceed(_, let data):
@@ -103,7 +103,7 @@ package struct LoginService {
         case .accepted:
             exchanges[connection] = nil
             throttle.succeeded(subject(of: request), now: now)
-        case .refused(.serverBusy, _):
+        case .refused(.serverBusy, _), .refused(.serverUnavailable, _):
             exchanges[connection] = nil
         case .refused:
             exchanges[connection] = nil
@@ -128,14 +128,14 @@ package struct LoginService {
 
     /// Whether somebody was let in by files that have changed since, and would not be by those that are in force.
     private func isOutdated(_ decision: Decision) -> Bool {
-        guard case .accepted(let accepted, _) = decision.outcome else { return false }
+        guard case .accepted(let accepted, _, let grant) = decision.outcome else { return false }
         var (userName, method) = (accepted, nil as EncodedString?)
         switch decision.request.step {
         case .password(let asked, _): userName = accepted ?? asked
         case .begin(let name, _), .proceed(let name, _): method = name
         case .abandon: break
         }
-        let login = ConnectedLogin(info: decision.request.info, userName: userName, method: method)
+        let login = ConnectedLogin(info: decision.request.info, userName: userName, method: method, source: grant?.source)
         return !tables.listeners[login.info.listener].keeps(login, of: decision.security)
     }
 
@@ -176,6 +176,8 @@ package struct ListenerSecurity: Sendable {
     package var accessControl: AccessControl?
     /// Whether a part of it is dynamic security.
     package var isDynamic = false
+    /// Whether logins may bring rules along.
+    package var takesRulesFromLogins = false
     package var preSharedKeys: PreSharedKeyFile?
     /// Whether a client needs no login. `allow_anonymous`
     package var allowsAnonymous = false
@@ -186,7 +188,9 @@ package struct ListenerSecurity: Sendable {
     package var acceptsClientUserNames = true
 
     /// What measurements call whatever checks passwords.
-    package var passwordBackend: String { isDynamic ? "dynamic_security" : "password_file" }
+    package var passwordBackend: String {
+        authenticator is LoginChain ? "auth_chain" : isDynamic ? "dynamic_security" : "password_file"
+    }
 
     /// Whether a login that was accepted by what the files said earlier would be accepted by what they say now: its
     /// user is still there, with the same password or key. A certificate that was revoked meanwhile is not seen.
@@ -206,7 +210,7 @@ package struct ListenerSecurity: Sendable {
         guard let user = login.userName, acceptsClientUserNames else { return true }
         // Where names were never checked, those who gave one stay, as with mosquitto.
         guard let authenticator else { return allowsAnonymous || earlier.authenticator == nil }
-        return earlier.authenticator.map { authenticator.keeps(user, of: $0) } ?? false
+        return earlier.authenticator.map { authenticator.keeps(user, by: login.source, of: $0) } ?? false
     }
 
     package init(

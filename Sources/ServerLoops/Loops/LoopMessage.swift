@@ -18,6 +18,8 @@ package enum LoopMessage: Sendable {
     case systemTopic(topic: String, value: String)
     /// A login is decided.
     case decided(LoginService.Decision)
+    /// An authority has decided about a client's topic.
+    case topicDecided(ConnectionID, TopicQuestion, TopicDecision)
     /// The layers of each listener from now on, the admission that counts their connections, and the listeners that
     /// accept nothing more. Comes before the settings that belong to them.
     case listeners([TransportLayers], ConnectionAdmission, closed: [Int])

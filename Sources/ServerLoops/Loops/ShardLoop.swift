@@ -102,6 +102,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .systemTopic(let topic, let value):
                 if shard.settings.systemIntervalSeconds > 0 { shard.publishSystemTopic(topic, value) }
             case .decided(let decision): decided(decision, now: now)
+            case .topicDecided(let id, let question, let decision): shard.decided(id, question, decision)
             case .listeners(let layers, let admission, let closed):
                 doors.exchange(layers, admission, closed: closed)
             case .open(let listeners): open(listeners)
@@ -177,6 +178,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .close(let id): close(id, now: now)
             case .handOver(let id, let handOver): send(id, handOver)
             case .authenticate(let id, let request): logins.request(request, from: id)
+            case .authorize(let id, let question, let authority):
+                authority.decide(question) { [mailbox] decision in mailbox.post(.topicDecided(id, question, decision)) }
             case .store(let batch): keep(batch)
             case .read(let request): store.read(request)
             case .reply(let reply): control?.post(.answer(.reply(reply)))

@@ -15,7 +15,7 @@ from harness.waiting import wait_until
 pytestmark = pytest.mark.martlet("its own documentation")
 
 CATALOG = REPOSITORY / "Sources/MartletServer/MartletServer.docc"
-PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "ChangeFromEMQX", "Develop")}
+PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "ChangeFromEMQX", "Develop", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens")}
 #: Commands whose first argument is a command too.
 PARENTS = ("ctl", "store", "cluster")
 
@@ -128,3 +128,19 @@ def test_a_bridge_brings_retained_messages_over(program, start_broker):
     assert run(program.path, "pub", "-p", new.port, "-r", "-q", "1", "-t", "plant/2", "-m", "off").code == 0
     seen = run(program.path, "sub", "-p", old.port, "-t", "plant/2", "-C", "1", "-W", "30")
     assert seen.output == b"off\n"
+
+
+@pytest.mark.parametrize(("page", "index"), [("LoginsByHTTP", 0), ("LoginsByHTTP", 1), ("ChangeFromGoAuth", 0), ("ChangeFromGoAuth", 1), ("LoginsByTokens", 0), ("LoginsByTokens", 1), ("LoginsByTokens", 2)])
+def test_the_configurations_of_the_pages_about_logins_are_right(program, tmp_path, page, index):
+    text = [block for block in blocks(PAGES[page], "") if block.startswith("listener")][index]
+    for path in set(re.findall(r"/etc/\S+", text)):
+        file = tmp_path / path.rsplit("/", 1)[1]
+        if file.suffix == ".crt":
+            text = "".join(line for line in text.splitlines(keepends=True) if path not in line)
+        file.write_text("0123456789abcdef" * 4 if "secret" in file.name else "")
+        file.chmod(0o600)
+        text = text.replace(path, str(file))
+    configuration = tmp_path / "martlet.conf"
+    configuration.write_text(text.replace("listener 1883", f"listener {reserve_port()} 127.0.0.1"))
+    checked = run(program.path, "--test-config", "-c", configuration)
+    assert checked.code == 0 and "rror" not in checked.complaints, checked

@@ -266,11 +266,11 @@ def test_a_failure_on_the_way_leaves_nothing(site, authority):
 def test_a_plug_in_without_a_counterpart_is_told_and_lets_nobody_in(site):
     site.write(
         "etc/mosquitto/mosquitto.conf",
-        "listener {port} 127.0.0.1\nallow_anonymous true\nauth_plugin /usr/share/mosquitto/go-auth.so\nauth_opt_backends files\n",
+        "listener {port} 127.0.0.1\nallow_anonymous true\nauth_plugin /usr/share/mosquitto/auth-plug.so\nauth_opt_backends files\n",
     )
     done = site.import_config()
     assert done.returncode == 3
-    assert "Without a counterpart:" in done.stdout and "go-auth.so. The broker does not start while the line is in the copy" in done.stdout
+    assert "Without a counterpart:" in done.stdout and "auth-plug.so. The broker does not start while the line is in the copy" in done.stdout
     assert f"martlet --test-config -c {site.target}/martlet.conf" in done.stdout
     assert run(site.program, "-c", str(site.target / "martlet.conf")).returncode == 3
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import REPOSITORY, Broker
-from harness.certificates import Authority
+from harness.certificates import Authority, openssl
 from harness.ports import reserve_port
 from harness.program import run
 from harness.waiting import PATIENCE
@@ -66,6 +66,7 @@ def etc(program, tmp_path_factory) -> Path:
     authority.issue("server")
     (directory / "certs/clients-ca.crt").write_bytes(authority.certificate.read_bytes())
     (directory / "psk").write_text("sensor-7:0123456789abcdef\n")
+    openssl("pkey", "-in", "server.key", "-pubout", "-out", directory / "token-keys.pem", directory=directory / "certs")
     assert run(program, "passwd", "-c", "-H", "sha512-pbkdf2", "-b", str(directory / "users"), "anna", "secret").returncode == 0
     rules = EXAMPLES["passwords"].read_text().partition("in a file such as this:")[2].partition("acl_file")[0]
     (directory / "rules").write_text("\n".join(line.removeprefix("#   ") for line in rules.splitlines()))

@@ -81,6 +81,12 @@ public final class SecurityDirectory: RoleSource {
         }
     }
 
+    /// The rules of roles by their names, for a login that says which roles it has; those that are not there are left
+    /// out. What a role becomes later holds for the next login.
+    public func rules(ofRoles names: [EncodedString]) -> [RoleRules] {
+        state.withLock { state in names.compactMap { state.roles[$0] } }
+    }
+
     func entry(of userName: EncodedString) -> Entry? { state.withLock { $0.users[userName] } }
 
     /// Calls `accept` if a login is still good whose password was checked: the user is there, has the same password and
@@ -105,7 +111,8 @@ public final class SecurityDirectory: RoleSource {
 ///
 ///     no name or no password, or an unknown user ─► the next, or refused
 ///     disabled, another Client Identifier, a wrong password ─► refused
-public final class DirectoryAuthenticator: Authenticator {
+public final class DirectoryAuthenticator: Authenticator, LoginSource {
+    public let name = "dynamic_security"
     private let directory: SecurityDirectory
     private let next: (any Authenticator)?
     private let workers: WorkerPool
@@ -118,7 +125,7 @@ public final class DirectoryAuthenticator: Authenticator {
 
     public func authenticate(
         _ request: AuthenticationRequest, as subject: LoginSubject, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
-    ) -> PasswordCheck? {
+    ) -> (any AbandonedLogin)? {
         guard case .password(let userName, let password) = request.step, let userName, let password else {
             if let next { return next.authenticate(request, as: subject, reply: reply) }
             var hasName = false
@@ -128,24 +135,57 @@ public final class DirectoryAuthenticator: Authenticator {
         }
         let entry = directory.entry(of: userName)
         if entry == nil, let next { return next.authenticate(request, as: subject, reply: reply) }
+        return check(entry, userName, password, request.clientIdentifier, subject) { answer in
+            switch answer {
+            case .allowed(let userName, _): reply(.accepted(userName: userName, data: nil))
+            case .refused(let failure), .next(let failure): reply(.refused(.notAuthorized, because: failure))
+            case .busy, .failed: reply(.refused(.serverBusy))
+            }
+        }
+    }
+
+    public func decide(
+        _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> (any AbandonedLogin)? {
+        guard let userName = question.userName, let password = question.password else {
+            reply(.next(question.userName == nil ? .noUserName : .noPassword))
+            return nil
+        }
+        let entry = directory.entry(of: userName)
+        guard entry != nil || question.isLast else {
+            reply(.next(.unknownUser))
+            return nil
+        }
+        return check(entry, userName, password, question.clientIdentifier, question.subject, reply)
+    }
+
+    /// Has the password checked of a user, or of one who is not known, which takes as long.
+    private func check(
+        _ entry: SecurityDirectory.Entry?, _ userName: EncodedString, _ password: [UInt8], _ clientIdentifier: EncodedString,
+        _ subject: LoginSubject, _ reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> PasswordCheck {
         let known = entry?.password
-        let check = PasswordCheck(of: subject) { [directory, impossible] in
+        let check = PasswordCheck(of: subject) { [directory, impossible, name] in
             switch (known ?? impossible).matches(password) {
             case true?:
                 let isGood = known.map { known in
-                    directory.confirm(userName, known, request.clientIdentifier) {
-                        reply(.accepted(userName: userName, data: nil))
+                    directory.confirm(userName, known, clientIdentifier) {
+                        reply(.allowed(userName: userName, LoginGrant(source: name)))
                     }
                 }
-                if isGood != true { reply(.refused(.notAuthorized)) }
-            case false?: reply(.refused(.notAuthorized, because: entry == nil ? .unknownUser : .wrongPassword))
-            case nil: reply(.refused(.serverBusy))
+                if isGood != true { reply(.refused(.unspecified)) }
+            case false?: reply(entry == nil ? .next(.unknownUser) : .refused(.wrongPassword))
+            case nil: reply(.busy)
             }
         } refuse: {
-            reply(.refused(.serverBusy))
+            reply(.busy)
         }
         workers.submit(check)
         return check
+    }
+
+    public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
+        (earlier as? DirectoryAuthenticator).map { keeps(userName, of: $0 as any Authenticator) } ?? false
     }
 
     /// Whether a user's connection stays. A change of dynamic security that ends connections ends them itself.

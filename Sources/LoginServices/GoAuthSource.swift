@@ -1,0 +1,241 @@
+public import BrokerModel
+internal import Bytes
+internal import HTTP
+public import HTTPClient
+internal import JSON
+internal import JSONReader
+public import MQTTCodec
+internal import Platform
+public import Security
+
+/// Logins that a service decides in the dialect of mosquitto-go-auth's back end `http`.
+///
+///     getuser {"username", "password", "clientid"} ─► yes: let in      no: unknown
+///     superuser {"username"} ─► yes: no rule binds the client          no: the rules of the access file
+///     aclcheck {"username", "clientid", "topic", "acc"} ─► what those do not grant, topic by topic
+///
+/// The second question is asked for everybody whom the plug-in lets in, those of its files too. What is a yes the
+/// response mode says: a status of 2xx, `{"ok": true}`, or the text `ok`. A status of 500 or above is a failure, which
+/// is asked again as often as wanted.
+public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
+    /// go-auth's options.
+    public struct Settings: Sendable {
+        public enum Responses: String, Sendable {
+            case status
+            case json
+            case text
+        }
+
+        public var userTarget: String
+        /// nil where superusers are not asked for.
+        public var superuserTarget: String?
+        /// nil where rules are not asked for.
+        public var accessTarget: String?
+        public var responses: Responses
+        /// Whether questions are forms, and not JSON.
+        public var usesForms: Bool
+        public var method: String
+        public var userAgent: String
+        public var retriesMax: Int
+        public var accessCacheSeconds: UInt64
+        public var accessJitterSeconds: UInt64
+        /// What the user names of this back end begin with, before an underscore; nil for any.
+        public var prefix: String?
+        /// Those of others.
+        public var otherPrefixes: [String]
+
+        public init(
+            userTarget: String, superuserTarget: String? = nil, accessTarget: String? = nil, responses: Responses = .status,
+            usesForms: Bool = false, method: String = "POST", userAgent: String = "mosquitto", retriesMax: Int = 0,
+            accessCacheSeconds: UInt64 = 0, accessJitterSeconds: UInt64 = 0, prefix: String? = nil, otherPrefixes: [String] = []
+        ) {
+            (self.userTarget, self.superuserTarget, self.accessTarget) = (userTarget, superuserTarget, accessTarget)
+            (self.responses, self.usesForms, self.method) = (responses, usesForms, method)
+            (self.userAgent, self.retriesMax) = (userAgent, retriesMax)
+            (self.accessCacheSeconds, self.accessJitterSeconds) = (accessCacheSeconds, accessJitterSeconds)
+            (self.prefix, self.otherPrefixes) = (prefix, otherPrefixes)
+        }
+    }
+
+    public let name = "go_auth"
+    private let client: HTTPClient
+    private let settings: Settings
+
+    public init(_ client: HTTPClient, _ settings: Settings) { (self.client, self.settings) = (client, settings) }
+
+    public func decide(
+        _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> (any AbandonedLogin)? {
+        guard let userName = question.userName, let password = question.password else {
+            reply(.next(question.userName == nil ? .noUserName : .noPassword))
+            return nil
+        }
+        guard let secret = String(validating: password, as: UTF8.self) else {
+            reply(.next(.told("its password is no UTF-8, which the service cannot be told")))
+            return nil
+        }
+        let user = userName.description
+        guard isOurs(user) else {
+            reply(.next(.unknownUser))
+            return nil
+        }
+        let steps = GoAuthSteps()
+        ask(
+            settings.userTarget,
+            [("clientid", question.clientIdentifier.description), ("password", secret), ("username", user)], steps
+        ) { [self] answer in
+            switch answer {
+            case .failure(let failure): reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
+            case .success(false): reply(.next(.told("the service does not accept the user name and password")))
+            case .success(true): reply(.allowed(userName: nil, LoginGrant(source: name)))
+            }
+        }
+        return steps
+    }
+
+    public func rules(
+        _ question: LoginQuestion, userName: EncodedString?, source: String,
+        reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> (any AbandonedLogin)? {
+        guard let target = settings.superuserTarget, let userName else {
+            reply(.allowed(userName: nil, grant(isSuperuser: false)))
+            return nil
+        }
+        let steps = GoAuthSteps()
+        ask(target, [("username", userName.description)], steps) { [self] answer in
+            switch answer {
+            case .success(let isSuperuser): reply(.allowed(userName: nil, grant(isSuperuser: isSuperuser)))
+            // Who comes by a file does so without the service: as no superuser, but not kept out.
+            case .failure where source != name: reply(.allowed(userName: nil, grant(isSuperuser: false)))
+            case .failure(let failure): reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
+            }
+        }
+        return steps
+    }
+
+    private func grant(isSuperuser: Bool) -> LoginGrant {
+        if isSuperuser { return LoginGrant(source: name, isSuperuser: true) }
+        // What the access file does not grant the service is asked for; without either nothing is allowed.
+        return LoginGrant(
+            source: name, rights: GrantedRule.rights([], name: "go-auth"), topics: settings.accessTarget == nil ? nil : self)
+    }
+
+    // MARK: Topics
+
+    /// Asks for what go-auth calls acc: 2 to publish, 4 to subscribe, and 1 to read what is subscribed to, if that is
+    /// one topic.
+    public func decide(_ question: TopicQuestion, reply: @escaping @Sendable (TopicDecision) -> Void) {
+        ask(question, acc: question.action == .publish ? 2 : 4) { [self] decision in
+            let isFilter = question.topic.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
+            guard decision.isAllowed, question.action == .subscribe, !isFilter else { return reply(decision) }
+            ask(question, acc: 1, reply)
+        }
+    }
+
+    private func ask(_ question: TopicQuestion, acc: Int, _ reply: @escaping @Sendable (TopicDecision) -> Void) {
+        guard let target = settings.accessTarget else { return reply(TopicDecision(isAllowed: false, milliseconds: 1000)) }
+        let values = [
+            ("acc", String(acc)), ("clientid", question.clientIdentifier.description),
+            ("topic", String(decoding: question.topic, as: UTF8.self)), ("username", question.userName?.description ?? ""),
+        ]
+        ask(target, values, GoAuthSteps()) { [self] answer in
+            guard case .success(let isAllowed) = answer else { return reply(TopicDecision(isAllowed: false, milliseconds: 1000)) }
+            let jitter = settings.accessJitterSeconds * 1000
+            let chance = jitter > 0 ? RandomBytes.seed() % (2 * jitter + 1) : 0
+            let life = settings.accessCacheSeconds * 1000 + chance
+            // It holds at least until the packet that has caused the question is read again.
+            reply(TopicDecision(isAllowed: isAllowed, milliseconds: max(1000, life - min(life, jitter))))
+        }
+    }
+
+    private func isOurs(_ user: String) -> Bool {
+        if let prefix = settings.prefix { return user.hasPrefix("\(prefix)_") }
+        return !settings.otherPrefixes.contains { user.hasPrefix("\($0)_") }
+    }
+
+    /// The service is not asked again.
+    public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool { earlier is GoAuthSource }
+
+    // MARK: A question
+
+    /// - Parameter values: sorted by name, as go-auth sends them.
+    private func ask(
+        _ target: String, _ values: [(String, String)], _ steps: GoAuthSteps, attempt: Int = 0,
+        _ reply: @escaping @Sendable (Result<Bool, HTTPClientFailure>) -> Void
+    ) {
+        let call = client.ask(httpQuestion(target, values)) { [self] result in
+            let answer: Result<Bool, HTTPClientFailure>
+            switch result {
+            case .success(let found) where found.status.rawValue >= 500:
+                answer = .failure(HTTPClientFailure(.badAnswer, "answers \(found.status)"))
+            case .success(let found): answer = verdict(found)
+            case .failure(let failure): answer = .failure(failure)
+            }
+            guard case .failure(let failure) = answer, failure.kind != .busy, attempt < settings.retriesMax else {
+                return reply(answer)
+            }
+            ask(target, values, steps, attempt: attempt + 1, reply)
+        }
+        steps.wait(for: call)
+    }
+
+    private func httpQuestion(_ target: String, _ values: [(String, String)]) -> HTTPQuestion {
+        var body: [UInt8]
+        if settings.usesForms {
+            body = Array(values.map { "\($0)=\(PercentCoding.encode($1))" }.joined(separator: "&").utf8)
+        } else {
+            var object = JSONObject()
+            for (name, value) in values {
+                // A number, as go-auth sends it.
+                if name == "acc", let number = Int(value) { object.set(name, number) } else { object.set(name, value) }
+            }
+            body = object.bytes
+        }
+        return HTTPQuestion(
+            HTTPMethod(rawValue: settings.method), target,
+            fields: [
+                .init("User-Agent", settings.userAgent),
+                .init("Content-Type", settings.usesForms ? "application/x-www-form-urlencoded" : "application/json"),
+            ], body: body)
+    }
+
+    private func verdict(_ answer: HTTPAnswer) -> Result<Bool, HTTPClientFailure> {
+        guard (200..<300).contains(answer.status.rawValue) else { return .success(false) }
+        switch settings.responses {
+        case .status: return .success(true)
+        case .text:
+            let text = String(decoding: answer.body.prefix(16), as: UTF8.self)
+            return .success(text.filter { $0 != "\n" && $0 != "\r" } == "ok")
+        case .json:
+            do throws(JSONError) {
+                guard let isOK = try JSONValue(reading: answer.body).object?.any("ok")?.boolean else {
+                    return .failure(HTTPClientFailure(.badAnswer, "answers JSON without \"ok\""))
+                }
+                return .success(isOK)
+            } catch {
+                return .failure(HTTPClientFailure(.badAnswer, "answers what is no JSON: \(error)"))
+            }
+        }
+    }
+}
+
+/// The questions of one login, one after the other.
+private final class GoAuthSteps: AbandonedLogin {
+    private let state = Locked<(call: HTTPCall?, isAbandoned: Bool)>((nil, false))
+
+    func wait(for call: HTTPCall) {
+        let isAbandoned = state.withLock { state in
+            state.call = call
+            return state.isAbandoned
+        }
+        if isAbandoned { call.cancel() }
+    }
+
+    func abandon() {
+        let call = state.withLock { state in
+            state.isAbandoned = true
+            return state.call
+        }
+        call?.cancel()
+    }
+}

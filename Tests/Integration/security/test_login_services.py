@@ -1,0 +1,412 @@
+"""Logins that services decide over HTTP: EMQX's JSON, mosquitto-go-auth's dialect, and services that are slow, down, or lie."""
+
+import base64
+import hashlib
+import itertools
+import re
+import time
+
+import pytest
+from harness.login_service import Answer, LoginService, RawService
+from harness.waiting import wait_until
+from harness.wire import DISCONNECT, PUBACK, PUBLISH, Wire
+
+pytestmark = pytest.mark.martlet("mosquitto has no such logins")
+
+NOT_AUTHORIZED, SERVER_UNAVAILABLE = 0x87, 0x88
+PASSWORDS = {"ann": "secret", "bob": "b"}
+
+
+@pytest.fixture
+def service():
+    """Starts services that end with the test."""
+    services = []
+
+    def start(respond, **options) -> LoginService:
+        services.append(LoginService(respond, **options))
+        return services[-1]
+
+    yield start
+    for each in services:
+        each.close()
+
+
+@pytest.fixture
+def raw():
+    services = []
+
+    def start(pieces) -> RawService:
+        services.append(RawService(pieces))
+        return services[-1]
+
+    yield start
+    for each in services:
+        each.close()
+
+
+def users_file(tmp_path, name="users", **users) -> str:
+    """A password file of mosquitto's, with few iterations."""
+    lines = []
+    for user, password in users.items():
+        salt = user.encode().ljust(12, b"-")
+        digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, 101)
+        lines.append(f"{user}:$7$101${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}\n")
+    path = tmp_path / name
+    path.write_text("".join(lines))
+    return str(path)
+
+
+def log_in(broker, user, password, client_id="c", version="mqttv5") -> int:
+    wire = Wire(broker.port, version)
+    try:
+        return wire.connect(client_id, user=user, password=password)[1]
+    finally:
+        wire.close()
+
+
+def by_password(question) -> Answer:
+    values = question.values
+    if values["username"] not in PASSWORDS:
+        return Answer(body={"result": "ignore"})
+    return Answer(body={"result": "allow" if PASSWORDS[values["username"]] == values.get("password") else "deny"})
+
+
+class TestNative:
+    def test_a_service_says_who_comes_in_and_what_they_may_do(self, start_broker, service):
+        def respond(question):
+            answer = by_password(question)
+            if answer.body["result"] == "allow":
+                answer.body["acl"] = [
+                    {"permission": "allow", "action": "publish", "topic": "out/${clientid}"},
+                    {"permission": "allow", "action": "subscribe", "topic": "out/#"},
+                ]
+            return answer
+
+        users = service(respond)
+        broker = start_broker(
+            configuration=f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/login?v=1\nmartlet_auth_cache 60\nmartlet_auth_cache_jitter 5\n"
+        )
+        wire = Wire(broker.port)
+        assert wire.connect("c1", user="ann", password="secret")[1] == 0
+        asked = users.asked("/login?v=1")[0]
+        assert asked == {"username": "ann", "password": "secret", "clientid": "c1", "peerhost": "127.0.0.1"}
+        assert wire.subscribe("out/#") == 0
+        assert wire.subscribe("in/#") == NOT_AUTHORIZED
+        wire.publish("out/c1", "mine", qos=1, identifier=7)
+        assert {wire.receive().kind, wire.receive().kind} == {PUBACK, PUBLISH}
+        wire.publish("out/c2", "not mine", qos=1, identifier=8)
+        assert wire.receive(PUBACK).body[2] == NOT_AUTHORIZED
+        assert log_in(broker, "ann", "wrong") == NOT_AUTHORIZED
+        assert log_in(broker, "eve", "x") == NOT_AUTHORIZED
+        broker.wait_for_log("the login source http refuses it")
+        # The same login is not asked for again, and one connection was enough for all.
+        count = len(users.questions)
+        assert log_in(broker, "ann", "secret", "c1") == 0
+        assert len(users.questions) == count and users.connections == 1
+
+    def test_sources_are_asked_in_order_and_each_leaves_unknown_users_to_the_next(self, start_broker, service, tmp_path):
+        users = service(by_password)
+        path = users_file(tmp_path, ann="of the file", carl="c")
+        configuration = f"allow_anonymous false\npassword_file {path}\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n"
+        first = start_broker(configuration=configuration)
+        # ann is the file's, and its word counts.
+        assert log_in(first, "ann", "secret") == NOT_AUTHORIZED
+        assert log_in(first, "ann", "of the file") == 0
+        assert not users.questions
+        assert log_in(first, "bob", "b") == 0
+        second = start_broker(configuration=f"{configuration}martlet_auth_chain http password_file\n")
+        assert log_in(second, "ann", "secret") == 0
+        assert log_in(second, "carl", "c") == 0
+
+    def test_a_login_that_ends_takes_the_connection_with_it(self, start_broker, service):
+        end = int(time.time()) + 3
+        users = service(lambda question: Answer(body={"result": "allow", "expire_at": end}))
+        broker = start_broker(configuration=f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n")
+        wire = Wire(broker.port)
+        assert wire.connect("c", user="ann", password="x", keep_alive=0)[1] == 0
+        packet = wire.receive(DISCONNECT)
+        assert packet.reason == NOT_AUTHORIZED and b"the login has expired" in packet.body
+        assert time.time() >= end - 1
+
+    def test_rules_of_users_of_a_file_come_from_a_service(self, start_broker, service, tmp_path):
+        rules = service(
+            lambda question: Answer(body={"result": "allow", "acl": {"all": ["home/%u"]}})
+            if question.values["username"] == "ann"
+            else Answer(status=404)
+        )
+        path, access = users_file(tmp_path, ann="a", bob="b"), tmp_path / "acl"
+        access.write_text("pattern readwrite files/%u\n")
+        broker = start_broker(
+            configuration=f"allow_anonymous false\npassword_file {path}\nacl_file {access}\n"
+            f"martlet_http_authorize_url http://127.0.0.1:{rules.port}/rules\nmartlet_auth_chain password_file\n"
+        )
+        for user, password, topic, other in [("ann", "a", "home/ann", "files/ann"), ("bob", "b", "files/bob", "home/bob")]:
+            wire = Wire(broker.port)
+            assert wire.connect(user, user=user, password=password)[1] == 0
+            for name, reason in [(topic, 0x10), (other, NOT_AUTHORIZED)]:
+                wire.publish(name, "x", qos=1)
+                assert wire.receive(PUBACK).body[2] == reason, (user, name)
+        assert [asked["username"] for asked in rules.asked("/rules")] == ["ann", "bob"]
+        assert "password" not in rules.asked("/rules")[0]
+
+    def test_the_service_is_known_by_its_certificate_and_knows_the_broker_by_a_token(self, start_broker, service, authority, tmp_path):
+        import ssl
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(authority.directory / "server.crt", authority.directory / "server.key")
+        context.load_verify_locations(authority.directory / "ca.crt")
+        context.verify_mode = ssl.CERT_OPTIONAL
+        users = service(by_password, tls=context)
+        token = tmp_path / "token"
+        token.write_text("a-secret-token\n")
+        lines = f"allow_anonymous false\nmartlet_http_auth_url https://localhost:{users.port}/\nmartlet_http_auth_token_file {token}\n"
+        trusting = start_broker(configuration=f"{lines}martlet_http_auth_cafile {authority.directory / 'ca.crt'}\n")
+        assert log_in(trusting, "ann", "secret") == 0
+        assert users.questions[0].headers["authorization"] == "Bearer a-secret-token"
+        context.verify_mode = ssl.CERT_REQUIRED
+        known = start_broker(
+            configuration=f"{lines}martlet_http_auth_cafile {authority.directory / 'ca.crt'}\n"
+            f"martlet_http_auth_certfile {authority.directory / 'server.crt'}\n"
+            f"martlet_http_auth_keyfile {authority.directory / 'server.key'}\n"
+        )
+        assert log_in(known, "ann", "secret", "known") == 0
+        doubting = start_broker(configuration=lines)
+        assert log_in(doubting, "ann", "secret") == SERVER_UNAVAILABLE
+        doubting.wait_for_log("The login source http .*certificate verify failed")
+        assert "a-secret-token" not in doubting.log + trusting.log and "secret" not in re.sub("secret-token", "", trusting.log)
+
+
+def endless_head():
+    yield b"HTTP/1.1 200 OK\r\n"
+    for number in itertools.count():
+        yield f"X-{number}: {'x' * 1000}\r\n".encode()
+
+
+def endless_body():
+    yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+    while True:
+        yield b" " * 65536
+
+
+class TestBadServices:
+    @pytest.mark.parametrize(
+        ("pieces", "words"),
+        [
+            (lambda: [b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n"], "redirects are not followed"),
+            (lambda: [b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>"], "Content-Type text/html; expected application/json"),
+            (lambda: [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"], "ends before it is whole"),
+            (lambda: [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{"], "what is no JSON"),
+            (lambda: [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n"], "is longer than"),
+            (endless_head, "a head without an end"),
+            (endless_body, "is longer than"),
+            (lambda: [b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"], "answers 500"),
+            (lambda: [], "closes the connection without an answer"),
+        ],
+        ids=["redirect", "type", "truncated", "no JSON", "1 GB", "endless head", "endless body", "500", "nothing"],
+    )  # fmt: skip
+    def test_what_no_answer_is_lets_nobody_in_and_is_told_once(self, start_broker, raw, pieces, words):
+        users = raw(pieces)
+        broker = start_broker(configuration=f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n")
+        for _ in range(3):
+            assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
+        assert log_in(broker, "ann", "secret", version="mqttv311") == 3
+        broker.wait_for_log(f"The login source http .*{words}")
+        assert len(re.findall("The login source http", broker.log)) <= 2
+        assert "secret" not in broker.log
+
+    def test_a_service_that_is_too_slow_is_not_waited_for(self, start_broker, service):
+        users = service(lambda question: None)
+        broker = start_broker(
+            configuration=f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\nmartlet_http_auth_timeout 1\n"
+        )
+        assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
+        broker.wait_for_log("The login source http does not answer within 1 s")
+
+    def test_a_client_that_was_let_in_before_comes_in_while_the_service_is_down_only_if_wanted(self, start_broker, service):
+        users = service(by_password)
+        url = f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n"
+        strict, lenient = start_broker(configuration=url), start_broker(configuration=f"{url}martlet_auth_unavailable allow-cached\n")
+        for broker in [strict, lenient]:
+            assert log_in(broker, "ann", "secret") == 0
+        users.respond = lambda question: Answer(status=503)
+        assert log_in(strict, "ann", "secret") == SERVER_UNAVAILABLE
+        assert log_in(lenient, "ann", "secret") == 0
+        assert log_in(lenient, "ann", "other") == SERVER_UNAVAILABLE
+        users.respond = lambda question: Answer(body={"result": "deny"})
+        assert log_in(lenient, "ann", "secret") == NOT_AUTHORIZED
+
+    def test_a_thousand_logins_beside_a_dead_service_keep_nobody_of_the_file_waiting(self, start_broker, service, tmp_path):
+        users = service(lambda question: None)
+        path = users_file(tmp_path, carl="c")
+        broker = start_broker(
+            configuration=f"allow_anonymous false\npassword_file {path}\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n"
+        )
+        waiting = []
+        for number in range(1000):
+            wire = Wire(broker.port)
+            wire.send(connect_packet(f"w{number}", "ann", f"p{number}"))
+            waiting.append(wire)
+        wait_until(lambda: len(users.questions) >= 60, "the service is asked as often as it may be")
+        for _ in range(3):
+            began = time.monotonic()
+            assert log_in(broker, "carl", "c", "file") == 0
+            assert time.monotonic() - began < 1
+        assert len(users.questions) <= 64
+        for wire in waiting:
+            wire.close()
+
+
+def connect_packet(client_id: str, user: str, password: str) -> bytes:
+    from harness.wire import CONNECT, frame, text
+
+    return frame(CONNECT, 0, text("MQTT") + bytes([4, 0xC2, 0, 60]) + text(client_id) + text(user) + text(password))
+
+
+GO_AUTH = """
+allow_anonymous false
+auth_plugin /usr/share/mosquitto/go-auth.so
+auth_opt_backends files,http
+auth_opt_hasher pbkdf2
+auth_opt_cache true
+auth_opt_auth_cache_seconds 300
+auth_opt_auth_jitter_seconds 30
+auth_opt_acl_cache_seconds 300
+auth_opt_acl_jitter_seconds 30
+auth_opt_log_level error
+
+# HTTP backend for the authentication plugin
+auth_opt_files_password_path {directory}/pw
+auth_opt_files_acl_path {directory}/acl
+
+# HTTP backend for the authentication plugin
+auth_opt_http_host 127.0.0.1
+auth_opt_http_port PORT
+auth_opt_http_getuser_uri /authentication
+auth_opt_http_superuser_uri /superuser
+auth_opt_http_aclcheck_uri /acl
+"""
+
+
+def go_auth_hash(password: str) -> str:
+    """As go-auth's `pw` makes it."""
+    salt = b"0123456789abcdef"
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, 1000, dklen=32)
+    return f"PBKDF2$sha512$1000${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+
+
+class TestGoAuth:
+    """The lines of Home Assistant's add-on as they stand there, but for the paths and the port."""
+
+    @pytest.fixture
+    def files(self, tmp_path):
+        (tmp_path / "pw").write_text("".join(f"{user}:{go_auth_hash(user)}\n" for user in ["homeassistant", "addons"]))
+        (tmp_path / "acl").write_text("user homeassistant\ntopic readwrite #\n\nuser addons\ntopic readwrite #\n")
+        return tmp_path
+
+    @staticmethod
+    def addon(is_enforced: bool):
+        """What the add-on's nginx answers, with its option for access rules off and on."""
+
+        def respond(question):
+            user = question.values.get("username")
+            if question.path == "/authentication":
+                if is_enforced and user in ("homeassistant", "addons"):
+                    return Answer(403)
+                return Answer(200 if PASSWORDS.get(user) == question.values["password"] else 401)
+            if question.path == "/superuser":
+                return Answer(200 if not is_enforced or user in ("homeassistant", "addons") else 403)
+            return Answer(403 if is_enforced else 200)
+
+        return respond
+
+    def test_the_add_ons_lines_let_its_users_in_and_let_them_do_all(self, start_broker, service, files):
+        users = service(self.addon(is_enforced=False))
+        broker = start_broker(configuration=GO_AUTH.replace("PORT", str(users.port)))
+        for user, password in [("homeassistant", "homeassistant"), ("addons", "addons"), ("ann", "secret")]:
+            wire = Wire(broker.port)
+            assert wire.connect(user, user=user, password=password)[1] == 0
+            assert wire.subscribe(f"{user}/#") == 0
+            wire.publish(f"{user}/x", "1", qos=1)
+            assert {wire.receive().kind, wire.receive().kind} == {PUBACK, PUBLISH}
+        assert log_in(broker, "ann", "wrong") == NOT_AUTHORIZED
+        assert log_in(broker, "homeassistant", "wrong") == NOT_AUTHORIZED
+        question = next(question for question in users.questions if question.path == "/authentication")
+        assert question.method == "POST" and question.headers["user-agent"] == "mosquitto"
+        assert question.body == b'{"clientid":"ann","password":"secret","username":"ann"}'
+        # Remembered.
+        count = len(users.questions)
+        assert log_in(broker, "ann", "secret", "ann") == 0
+        assert len(users.questions) == count
+
+    def test_with_the_add_ons_access_rules_its_file_binds_all_but_its_own_users(self, start_broker, service, files):
+        users = service(self.addon(is_enforced=True))
+        (files / "acl").write_text("user ann\ntopic readwrite ann/#\n")
+        broker = start_broker(configuration=GO_AUTH.replace("PORT", str(users.port)))
+        for user, password, topics in [
+            ("homeassistant", "homeassistant", {"x": 0x10, "ann/x": 0x10}),
+            ("ann", "secret", {"x": NOT_AUTHORIZED, "ann/x": 0x10}),
+        ]:
+            wire = Wire(broker.port)
+            assert wire.connect(user, user=user, password=password)[1] == 0
+            for topic, reason in topics.items():
+                wire.publish(topic, "1", qos=1)
+                assert wire.receive(PUBACK).body[2] == reason, (user, topic)
+
+    def test_the_add_ons_own_users_come_in_while_its_service_is_down(self, start_broker, service, files):
+        users = service(lambda question: Answer(502))
+        broker = start_broker(configuration=GO_AUTH.replace("PORT", str(users.port)))
+        wire = Wire(broker.port)
+        assert wire.connect("ha", user="homeassistant", password="homeassistant")[1] == 0
+        wire.publish("x", "1", qos=1)
+        assert wire.receive(PUBACK).body[2:3] in (b"", b"\x10")
+        assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
+        broker.wait_for_log("The login source go_auth answers 502")
+
+    @pytest.mark.parametrize(
+        ("mode", "parameters", "yes", "no"),
+        [
+            ("json", "json", Answer(body={"ok": True, "error": ""}), Answer(body={"ok": False, "error": "no"})),
+            ("text", "form", Answer(body="ok"), Answer(body="wrong")),
+            ("status", "form", Answer(204), Answer(404)),
+        ],
+    )
+    def test_each_way_to_ask_and_to_answer(self, start_broker, service, mode, parameters, yes, no):
+        users = service(lambda question: yes if question.values.get("password", "secret") == "secret" else no)
+        broker = start_broker(
+            configuration="allow_anonymous false\nplugin /opt/mosquitto-go-auth.so\nplugin_opt_backends http\n"
+            f"plugin_opt_http_host 127.0.0.1:{users.port}\nplugin_opt_http_getuser_uri /user\nplugin_opt_http_superuser_uri /super\n"
+            f"plugin_opt_http_response_mode {mode}\nplugin_opt_http_params_mode {parameters}\nplugin_opt_http_method put\n"
+        )
+        assert log_in(broker, "ann maria&x=y", "secret") == 0
+        assert log_in(broker, "ann", "wrong") == NOT_AUTHORIZED
+        assert users.questions[0].method == "PUT" and users.asked("/user")[0]["username"] == "ann maria&x=y"
+        kind = {"json": "application/json", "form": "application/x-www-form-urlencoded"}[parameters]
+        assert users.questions[0].headers["content-type"] == kind
+
+    def test_topics_that_no_rule_grants_are_asked_for_one_by_one(self, start_broker, service):
+        allowed = {("up/c1", 2), ("down/#", 4), ("one", 4), ("one", 1), ("secret", 4), ("gone", 2)}
+
+        def respond(question):
+            if question.path != "/acl":
+                return Answer(404 if question.path == "/super" else 200)
+            return Answer(200 if (question.values["topic"], question.values["acc"]) in allowed else 403)
+
+        users = service(respond)
+        broker = start_broker(
+            configuration="allow_anonymous false\nplugin /opt/go-auth.so\nplugin_opt_backends http\nplugin_opt_cache true\n"
+            f"plugin_opt_http_host 127.0.0.1\nplugin_opt_http_port {users.port}\nplugin_opt_http_getuser_uri /user\n"
+            "plugin_opt_http_superuser_uri /super\nplugin_opt_http_aclcheck_uri /acl\n"
+        )
+        wire = Wire(broker.port)
+        assert wire.connect("c1", user="ann", password="x")[1] == 0
+        # One behind the other, without waiting.
+        for identifier in (1, 2, 3):
+            wire.publish("up/c1", str(identifier), qos=1, identifier=identifier)
+        wire.publish("up/c2", "no", qos=1, identifier=4)
+        answers = [wire.receive(PUBACK) for _ in range(4)]
+        assert [answer.identifier for answer in answers] == [1, 2, 3, 4]
+        assert [answer.body[2] for answer in answers] == [0x10, 0x10, 0x10, NOT_AUTHORIZED]
+        assert [wire.subscribe(topic) for topic in ("down/#", "one", "secret", "up/#")] == [0, 0, NOT_AUTHORIZED, NOT_AUTHORIZED]
+        asked = users.asked("/acl")
+        assert asked[0] == {"acc": 2, "clientid": "c1", "topic": "up/c1", "username": "ann"}
+        assert len([values for values in asked if values["topic"] == "up/c1" and values["acc"] == 2]) == 1

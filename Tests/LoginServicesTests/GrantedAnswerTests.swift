@@ -1,0 +1,89 @@
+import MQTTCodec
+import Security
+import Testing
+
+@testable import BrokerModel
+@testable import LoginServices
+
+/// What services answer, in the JSON of EMQX's HTTP authentication.
+@Suite struct GrantedAnswerTests {
+    private func read(_ text: String) throws -> GrantedAnswer { try GrantedAnswer(Array(text.utf8)) }
+
+    private func policy(_ text: String, user: EncodedString = "ann", client: EncodedString = "c1") throws -> AccessPolicy {
+        let grant = try read(text).grant(source: "http")
+        return try #require(AccessControl.policy(nil, userName: user, clientIdentifier: client, grant: grant))
+    }
+
+    private func publishes(_ policy: AccessPolicy, _ topic: String) -> Bool {
+        Array(topic.utf8).withUnsafeBytes { policy.mayPublish(topic: $0) }
+    }
+
+    private func receives(_ policy: AccessPolicy, _ topic: String) -> Bool {
+        Array(topic.utf8).withUnsafeBytes { policy.mayReceive(topic: $0) }
+    }
+
+    @Test func `EMQX's documented example is read`() throws {
+        let answer = try read(
+            """
+            {"result": "allow", "is_superuser": false, "client_attrs": {"role": "admin", "sn": "10c61f1a1f47"},
+             "expire_at": 1654254601,
+             "acl": [{"permission": "allow", "action": "publish", "topic": "t/${clientid}"},
+                     {"permission": "allow", "action": "subscribe", "topic": "eq t/1/#"},
+                     {"permission": "deny", "action": "all", "topic": "t/3"}]}
+            """)
+        #expect(answer.verdict == .allowed && !answer.isSuperuser && answer.expiresAt == 1_654_254_601_000)
+        #expect(answer.attributes.map(\.name) == ["role", "sn"] && answer.rules?.count == 3 && !answer.decidesAll)
+        #expect(try read(#"{"result":"deny"}"#).verdict == .denied && read(#"{"result":"ignore","acl":null}"#).verdict == .ignored)
+        #expect(try read(#"{"result":"allow","is_superuser":true}"#).grant(source: "http").isSuperuser)
+    }
+
+    @Test func `the first rule that fits decides, and wildcards meant to the letter are no others`() throws {
+        let policy = try policy(
+            """
+            {"result": "allow",
+             "acl": [{"permission": "deny", "action": "publish", "topic": "t/secret"},
+                     {"permission": "allow", "action": "publish", "topics": ["t/+", "u/${username}/#"]},
+                     {"permission": "allow", "action": "subscribe", "topic": "eq t/#"},
+                     {"permission": "allow", "action": "subscribe", "topic": "own/%c"}]}
+            """)
+        #expect(publishes(policy, "t/a") && !publishes(policy, "t/secret") && publishes(policy, "u/ann/x/y"))
+        #expect(!publishes(policy, "u/bob/x") && !publishes(policy, "other"))
+        #expect(policy.maySubscribe("t/#", asksLists: false) && !policy.maySubscribe("t/1", asksLists: false))
+        #expect(policy.maySubscribe("own/c1", asksLists: false) && !policy.maySubscribe("own/c2", asksLists: false))
+        #expect(receives(policy, "t/1/2") && receives(policy, "own/c1") && !receives(policy, "x"))
+        #expect(policy.mayUnsubscribe("anything"))
+    }
+
+    @Test func `the old form names all that is allowed`() throws {
+        let text = #"{"result": "allow", "acl": {"pub": ["a/%u"], "sub": ["b/#"], "all": "c"}}"#
+        let policy = try policy(text)
+        #expect(publishes(policy, "a/ann") && publishes(policy, "c") && !publishes(policy, "b/x"))
+        #expect(receives(policy, "b/x") && receives(policy, "c") && !receives(policy, "a/ann"))
+        #expect(try read(text).decidesAll)
+    }
+
+    @Test(arguments: [
+        "", "[]", "{", "null", #"{"result":"yes"}"#, #"{"result":true}"#, #"{}"#, #"{"result":"allow","result":"deny"}"#,
+        #"{"result":"allow","is_superuser":"true"}"#, #"{"result":"allow","expire_at":"soon"}"#,
+        #"{"result":"allow","expire_at":-1}"#,
+        #"{"result":"allow","expire_at":9223372036854775807}"#, #"{"result":"allow","client_attrs":[]}"#,
+        #"{"result":"allow","client_attrs":{"a":1}}"#, #"{"result":"allow","acl":"all"}"#,
+        #"{"result":"allow","acl":{"publish":["a"]}}"#, #"{"result":"allow","acl":{"pub":[1]}}"#, #"{"result":"allow","acl":[1]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish"}]}"#,
+        #"{"result":"allow","acl":[{"permission":"maybe","action":"publish","topic":"a"}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"pub","topic":"a"}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","qos":1}]}"#,
+    ])
+    func `an answer that does not say clearly what it means is refused`(text: String) {
+        #expect(throws: GrantedAnswerError.self) { try read(text) }
+    }
+
+    @Test func `rules whose topics are no filters let nobody in`() throws {
+        for topic in ["a+", "#/a", "", "a/#/b"] {
+            let answer = try read(#"{"result":"allow","acl":[{"permission":"allow","action":"all","topic":"\#(topic)"}]}"#)
+            #expect(throws: GrantedAnswerError.self) { try answer.grant(source: "http") }
+        }
+        let many = (0...1000).map { "\"t/\($0)\"" }.joined(separator: ",")
+        #expect(throws: GrantedAnswerError.self) { try read(#"{"result":"allow","acl":{"pub":[\#(many)]}}"#) }
+    }
+}
