@@ -182,7 +182,11 @@ extension Administration {
         call.onGone = broker.logIn(login) { [self] answer in
             switch answer {
             case .accepted(let userName):
-                next(Identity(name: name, role: role(of: userName, listener), means: .password, credential: .user(userName)))
+                // Who logs in by a token is who that says.
+                next(
+                    Identity(
+                        name: userName.withoutToken.description, role: role(of: userName, listener), means: .password,
+                        credential: .user(userName)))
             case .refused: call.fail(Self.unauthorized(call, "The login has failed."))
             case .unavailable: call.fail(.unavailable)
             }

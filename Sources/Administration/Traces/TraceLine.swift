@@ -210,7 +210,7 @@ extension TraceLine {
             .integer("proto_ver", \.version.rawValue),
             .boolean("clean_start", \.cleanStart),
             .integer("keepalive_s", as: .seconds, \.keepAliveSeconds),
-            .textOrNull("username") { $0.userName?.description },
+            .textOrNull("username") { $0.userName?.withoutToken.description },
             .integerOrNull("session_expiry_s", as: .seconds, \.properties.sessionExpiryInterval),
             .textIfAny("will_topic") { $0.will.map { "\($0.topic)" } },
             .integerIfAny("will_qos", as: .qos) { $0.will?.qos.rawValue },

@@ -23,7 +23,7 @@ struct Authentication {
             ask(connect, .password(userName: connect.packet.userName, password: connect.packet.password), connection)
         } else if policy.userNameSource != .login || policy.allowsAnonymous {
             shard.figures.count(.accepted, connection)
-            connect.state = .verified(VerifiedLogin(userName: connect.packet.userName, authenticationData: nil))
+            connect.state = .verified(VerifiedLogin(userName: connect.userName, authenticationData: nil))
         } else {
             throw ConnectRefusal(
                 .notAuthorized, "a login is needed.", failure: connect.packet.userName == nil ? .noUserName : .noUsersKnown)
@@ -72,7 +72,7 @@ struct Authentication {
     /// Failures are counted by what the client would be called.
     private func countedIdentifier(of connect: PendingConnect, _ connection: Connection) -> EncodedString {
         let isNamedByUser = shard.settings.listeners[connection.info.listener].usesUserNameAsClientIdentifier
-        return isNamedByUser ? connect.packet.userName ?? connect.packet.clientIdentifier : connect.packet.clientIdentifier
+        return isNamedByUser ? connect.userName ?? connect.packet.clientIdentifier : connect.packet.clientIdentifier
     }
 
     private func request(_ step: AuthenticationRequest.Step, of identifier: EncodedString, _ connection: Connection) {
@@ -95,14 +95,14 @@ struct Authentication {
             if policy.usesUserNameAsClientIdentifier || !connect.isNamed { try shard.connecting.giveIdentifier(connect, policy) }
             connect.awaited = .nothing
             connect.state = .verified(
-                VerifiedLogin(userName: connect.packet.userName, authenticationData: data, grant: grant))
+                VerifiedLogin(userName: connect.userName, authenticationData: data, grant: grant))
             shard.connecting.leaveIfElsewhere(connect, connection)
         case .challenge(let data):
             if !shard.sending.sendAuth(.continueAuthentication, data: data, to: connection) {
                 throw ConnectRefusal(.packetTooLarge, "AUTH is larger than the client's Maximum Packet Size.")
             }
         case .refused(let reason, let failure):
-            if reason == .serverBusy { shard.figures.count(.unavailable, connection) }
+            if [.serverBusy, .serverUnavailable].contains(reason) { shard.figures.count(.unavailable, connection) }
             // [MQTT-3.2.2-8 v5]
             let isKnown = reason.isError && reason.isAllowed(in: .connack, from: .server)
             throw ConnectRefusal(isKnown ? reason : .notAuthorized, "the login was not accepted.", failure: failure)

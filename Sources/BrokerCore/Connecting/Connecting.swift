@@ -107,7 +107,7 @@ struct Connecting {
     /// Gives a CONNECT the identifier that its client has from now on.
     func giveIdentifier(_ connect: PendingConnect, _ policy: ListenerPolicy) throws(ConnectRefusal) {
         if policy.usesUserNameAsClientIdentifier {
-            guard let userName = connect.packet.userName else {
+            guard let userName = connect.userName else {
                 throw ConnectRefusal(
                     .badUserNameOrPassword, "this listener takes the user name as Client Identifier.", failure: .noUserName)
             }

@@ -87,8 +87,8 @@ final class PendingConnect {
     }
 
     var clientIdentifier: EncodedString { packet.clientIdentifier }
-    /// The one that CONNECT names; from `verified` on the one that was proved.
-    var userName: EncodedString? { packet.userName }
+    /// The one that CONNECT names, without a token that it may be; from `verified` on the one that was proved.
+    var userName: EncodedString? { packet.userName?.withoutToken }
     /// The login that was accepted; nil before.
     var login: VerifiedLogin? {
         switch state {

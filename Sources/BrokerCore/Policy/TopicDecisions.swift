@@ -20,7 +20,7 @@ struct TopicDecisions {
     }
 
     /// - Returns: whether more reaches the client from now on.
-    mutating func take(_ question: TopicQuestion, _ decision: TopicDecision, now: UInt64) -> Bool {
+    mutating func record(_ question: TopicQuestion, _ decision: TopicDecision, now: UInt64) -> Bool {
         if known.count >= Limits.topicDecisionsMax || bytes + question.topic.count > Limits.topicDecisionsBytesMax {
             (known, bytes) = ([:], 0)
         }
@@ -29,11 +29,11 @@ struct TopicDecisions {
             bytes += question.topic.count
         }
         guard decision.isAllowed, question.action == .subscribe else { return false }
-        return take(filter: question.topic)
+        return add(filter: question.topic)
     }
 
     /// A subscription that the client has, and so may have.
-    mutating func take(filter: [UInt8]) -> Bool {
+    mutating func add(filter: [UInt8]) -> Bool {
         guard let filter = AccessFilter(filter, isPattern: false), !filters.contains(filter) else { return false }
         filters.append(filter)
         return true
@@ -74,7 +74,7 @@ extension AccessChecks {
 
     /// Asks ahead, so that the answer is there when a will is due.
     func askAhead(aboutWill topic: TopicName, _ session: Session, _ connection: Connection) {
-        guard session.grant?.topics != nil, !(topic.bytes.withUnsafeBytes { session.access?.mayPublish(topic: $0) ?? true })
+        guard session.grant?.topics != nil, !(topic.bytes.withUnsafeBytes { session.owner.access?.mayPublish(topic: $0) ?? true })
         else { return }
         ask(.publish, topic.bytes, session, connection)
     }
@@ -85,7 +85,7 @@ extension AccessChecks {
             .authorize(
                 connection.id,
                 TopicQuestion(
-                    action: action, topic: topic, userName: session.userName, clientIdentifier: session.clientIdentifier),
+                    action: action, topic: topic, userName: session.owner.userName, clientIdentifier: session.clientIdentifier),
                 authority))
     }
 
@@ -98,7 +98,7 @@ extension AccessChecks {
             if before?.isSuperuser == true {
                 ask(.subscribe, filter, session, connection)
             } else {
-                _ = session.topicDecisions.take(filter: filter)
+                _ = session.topicDecisions.add(filter: filter)
             }
         }
         var record = session.firstSubscription
@@ -114,7 +114,7 @@ extension BrokerShard {
     /// An authority's answer to `Effect.authorize`.
     public func decided(_ id: ConnectionID, _ question: TopicQuestion, _ decision: TopicDecision) {
         guard let connection = connections.find(id), let session = connection.session else { return }
-        if session.topicDecisions.take(question, decision, now: now) { accessChecks.renewAccess(session) }
+        if session.topicDecisions.record(question, decision, now: now) { accessChecks.renewAccess(session) }
         guard connection.extras?.awaitsDecision == true else { return }
         connection.makeExtras().awaitsDecision = false
         if connection.hasOpenPacket { connections.openPackets.append(id) }

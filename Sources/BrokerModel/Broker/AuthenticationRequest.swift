@@ -108,7 +108,7 @@ public enum LoginFailure: Sendable, Equatable {
     /// Its identifier, user or address is.
     case banned
     /// A source of logins refuses it, or could not be asked, in these words.
-    case told(String)
+    case reported(String)
 
     /// The failure as a part of a sentence: `wrong password`.
     public var words: String {
@@ -123,7 +123,7 @@ public enum LoginFailure: Sendable, Equatable {
         case .noCertificateName: "no certificate or key that names a user"
         case .otherUser: "another user than the one of the certificate or the session"
         case .banned: "banned"
-        case .told(let words): words
+        case .reported(let words): words
         }
     }
 }

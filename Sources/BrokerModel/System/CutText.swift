@@ -40,6 +40,23 @@ extension EncodedString {
     }
 }
 
+extension EncodedString {
+    /// What is shown, stored and compared for what a client gives as its user name: the name, and for a token (JWT),
+    /// which whoever sees it could use, `token:` with a mark that tells it from others.
+    package var withoutToken: EncodedString {
+        guard looksLikeToken else { return self }
+        // FNV-1a: the same on all shards and nodes, and after a restart.
+        let mark = bytes.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+        return EncodedString("token:" + String(mark, radix: 16)) ?? EncodedString()
+    }
+
+    private var looksLikeToken: Bool {
+        let scheme = "Bearer ".utf8
+        let rest = bytes.starts(with: scheme) ? bytes.dropFirst(scheme.count) : bytes[...]
+        return rest.starts(with: "eyJ".utf8) && rest.contains(UInt8(ascii: "."))
+    }
+}
+
 extension SharedLimits {
     /// Bytes of a text that a peer chose, where it is kept for people who ask later; a longer one is cut, and says so.
     package static let keptTextBytesMax = 256

@@ -133,11 +133,11 @@ final class HTTPLogin: AlarmHandler {
         let (result, answer): (LoginTally.Result, Outcome) =
             switch outcome {
             case .accepted(let user, _, _): (.accepted, .accepted(user))
-            case .refused(.serverBusy, _): (.unavailable, .busy)
+            case .refused(.serverBusy, _), .refused(.serverUnavailable, _): (.unavailable, .busy)
             case .refused, .challenge: (.refused, .refused)
             }
         activity.logins.count(LoginTally(login.backend, result))
-        if case .refused(let reason, let failure) = outcome, reason != .serverBusy {
+        if case .refused(let reason, let failure) = outcome, ![.serverBusy, .serverUnavailable].contains(reason) {
             logFailure(failure, login.info)
             hasFailed(login.info.address)
         }

@@ -55,6 +55,24 @@ import Testing
         #expect(client.texts == (decidesAll ? ["own/c/x"] : ["own/c/x", "shared/a"]))
     }
 
+    @Test func `a token in the user name is given to whoever decides, and stands nowhere else`() {
+        let token: EncodedString = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm5hIn0.c2lnbmF0dXJl"
+        #expect(EncodedString("anna").withoutToken == "anna" && EncodedString("eyJ").withoutToken == "eyJ")
+        #expect(token.withoutToken.description.hasPrefix("token:") && token.withoutToken != EncodedString("eyJhb.c").withoutToken)
+        let broker = broker { _ in nil }
+        var asked: [EncodedString?] = []
+        broker.authenticate = { request in
+            if case .password(let userName, _) = request.step { asked.append(userName) }
+            return .accepted(userName: nil, data: nil)
+        }
+        let client = broker.client("c")
+        client.connect(userName: token)
+        #expect(asked == [token])
+        broker.authenticate = { _ in .refused(.notAuthorized, because: .reported("no")) }
+        broker.client("d").connect(userName: token)
+        #expect(broker.logLines.contains { $0.contains("user 'token:") } && !broker.logLines.contains { $0.contains("eyJ") })
+    }
+
     @Test func `where the listener has no rules, what the login's do not name is refused`() {
         let broker = broker { [rights] _ in LoginGrant(source: "http", rights: rights(["a"], ["a"])) }
         let client = broker.client("c")
