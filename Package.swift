@@ -339,8 +339,8 @@ let package = Package(
         .testTarget(
             name: "LoginServicesTests",
             dependencies: [
-                "BrokerModel", "HTTP", "HTTPClient", "JSON", "JSONReader", "JSONWebTokens", "LoginServices", "MQTTCodec", "Platform",
-                "Security",
+                "BrokerModel", "HTTP", "HTTPClient", "JSON", "JSONReader", "JSONWebTokens", "LoginServices", "MQTTCodec",
+                "Platform", "Security",
             ],
             swiftSettings: rules),
         .testTarget(
@@ -400,7 +400,7 @@ if Context.environment["MARTLET_FUZZ"] != nil {
         "scram": ["BrokerCore", "BrokerModel", "MQTTCodec", "Platform", "Security"],
         "mosquitto": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit", "Persistence"],
         "nats": ["NATSClient"],
-        "logins": ["BrokerModel", "HTTP", "LoginServices"],
+        "logins": ["BrokerModel", "HTTP", "LoginServices", "MQTTCodec"],
         "token": ["JSON", "JSONWebTokens"],
         "rows": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"],
     ]

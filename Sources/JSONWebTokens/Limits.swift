@@ -27,7 +27,7 @@ enum Limits {
     /// Bytes of an HMAC's secret: a shorter one is refused. [RFC 7518, section 3.2]
     static let secretBytesMin = 32
 
-    /// Rules of a token's `acl`: a token with more is refused. Bytes: `tokenBytesMax`.
+    /// Rules of an `acl`: a token or an answer with more is refused. Bytes: `tokenBytesMax`, or an answer's.
     static let accessRulesMax = 1024
 
     /// Characters of a stranger's text in a line of the log; a longer one is cut. Bytes: 4 each.

@@ -71,7 +71,7 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
             return nil
         }
         guard let secret = String(validating: password, as: UTF8.self) else {
-            reply(.next(.told("its password is no UTF-8, which the service cannot be told")))
+            reply(.next(.reported("its password is no UTF-8, which the service cannot be told")))
             return nil
         }
         let user = userName.description
@@ -86,7 +86,7 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
         ) { [self] answer in
             switch answer {
             case .failure(let failure): reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
-            case .success(false): reply(.next(.told("the service does not accept the user name and password")))
+            case .success(false): reply(.next(.reported("the service does not accept the user name and password")))
             case .success(true): reply(.allowed(userName: nil, LoginGrant(source: name)))
             }
         }

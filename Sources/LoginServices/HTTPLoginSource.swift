@@ -30,7 +30,7 @@ public final class HTTPLoginSource: LoginSource {
         var body = HTTPService.body(of: question, userName: question.userName)
         if let password = question.password {
             guard String(validating: password, as: UTF8.self) != nil else {
-                reply(.next(.told("its password is no UTF-8, which JSON cannot carry")))
+                reply(.next(.reported("its password is no UTF-8, which JSON cannot carry")))
                 return nil
             }
             body.set("password", utf8: password)
@@ -38,7 +38,7 @@ public final class HTTPLoginSource: LoginSource {
         return service.ask(body) { [name] answer in
             switch answer {
             case .failure(let failure): return reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
-            case .success(let answer): reply(HTTPService.decision(answer, source: name))
+            case .success(let answer): reply(HTTPService.decision(answer, source: name, LoginClient(question)))
             }
         }
     }
@@ -59,10 +59,11 @@ public final class HTTPRulesSource: LoginRulesSource {
         _ question: LoginQuestion, userName: EncodedString?, source: String,
         reply: @escaping @Sendable (LoginAnswer) -> Void
     ) -> (any AbandonedLogin)? {
-        service.ask(HTTPService.body(of: question, userName: userName)) { [name] answer in
+        let client = LoginClient(userName, question.clientIdentifier, address: question.info.address)
+        return service.ask(HTTPService.body(of: question, userName: userName)) { [name] answer in
             switch answer {
             case .failure(let failure): return reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
-            case .success(let answer): reply(HTTPService.decision(answer, source: name))
+            case .success(let answer): reply(HTTPService.decision(answer, source: name, client))
             }
         }
     }
@@ -95,16 +96,16 @@ private final class HTTPService: Sendable {
             client.ask(HTTPQuestion(.post, client.address.target, fields: fields, body: body.bytes), reply: reply))
     }
 
-    static func decision(_ answer: HTTPAnswer, source: String) -> LoginAnswer {
+    static func decision(_ answer: HTTPAnswer, source: String, _ client: LoginClient) -> LoginAnswer {
         let status = answer.status.rawValue
         guard status < 500 else { return .failed("answers \(answer.status)") }
         if status == 204 { return .allowed(userName: nil, LoginGrant(source: source)) }
-        guard status == 200 else { return .next(.told("the login source \(source) answers \(answer.status)")) }
+        guard status == 200 else { return .next(.reported("the login source \(source) answers \(answer.status)")) }
         do throws(GrantedAnswerError) {
             let granted = try GrantedAnswer(answer.body)
             switch granted.verdict {
-            case .allowed: return .allowed(userName: nil, try granted.grant(source: source))
-            case .denied: return .refused(.told("the login source \(source) refuses it"))
+            case .allowed: return .allowed(userName: nil, try granted.grant(source: source, for: client))
+            case .denied: return .refused(.reported("the login source \(source) refuses it"))
             case .ignored: return .next(.unknownUser)
             }
         } catch {

@@ -3,9 +3,6 @@ enum Limits {
     /// Bytes of an answer; a longer one is a failure of the service.
     static let answerBytesMax = 64 << 10
 
-    /// Rules that a login brings along; an answer with more is a failure of the service. Bytes: `answerBytesMax`.
-    static let rulesMax = 1000
-
     /// Attributes that a login brings along; an answer with more is a failure of the service. Bytes: `answerBytesMax`.
     static let attributesMax = 100
 }

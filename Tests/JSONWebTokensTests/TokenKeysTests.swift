@@ -94,6 +94,15 @@ import Testing
         #expect(refusal(text) == words)
     }
 
+    @Test func `of ten thousand keys the first are used, with a remark`() throws {
+        let key = #"{"kty":"oct","k":"\#(String(repeating: "A", count: 43))"}"#
+        let set = #"{"keys":[\#(Array(repeating: key, count: 10_000).joined(separator: ","))]}"#
+        let keys = try TokenKeys(reading: Array(set.utf8), allowsSecrets: true)
+        #expect(keys.keys.count == 256 && keys.remarks == ["of its 10000 keys the first 256 that fit are used"])
+        let long = Array("{}".utf8) + Array(repeating: UInt8(ascii: " "), count: 1 << 20)
+        #expect(throws: TokenKeyError.self) { try TokenKeys(reading: long, allowsSecrets: true) }
+    }
+
     @Test func `a small key of RSA is refused in a set and as PEM, and a private key is never read`() {
         #expect(
             refusal(MadeTokens.smallKeySet)

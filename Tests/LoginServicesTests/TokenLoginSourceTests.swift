@@ -19,7 +19,7 @@ import Testing
     }
 
     private func source(
-        _ place: TokenLoginSource.Place = .password, ring: TokenKeyRing? = nil, roles: TokenLoginSource.RoleLookup? = nil,
+        _ location: TokenLoginSource.Location = .password, ring: TokenKeyRing? = nil, roles: TokenLoginSource.RoleLookup? = nil,
         workers: WorkerPool, _ change: (inout TokenRules) -> Void = { _ in }
     ) throws -> TokenLoginSource {
         var rules = TokenRules()
@@ -27,7 +27,7 @@ import Testing
         change(&rules)
         let keys = try TokenKeys(secret: Array(Self.secret.utf8))
         return TokenLoginSource(
-            TokenVerifier(rules), keys: ring ?? TokenKeyRing(own: keys), place: place, roles: roles, workers: workers)
+            TokenVerifier(rules), keys: ring ?? TokenKeyRing(own: keys), location: location, roles: roles, workers: workers)
     }
 
     private func question(
@@ -125,7 +125,7 @@ import Testing
         let value = try #require(try JSONValue(reading: Array(#"{"sub":"anna","exp":\#(Self.end),\#(claims)}"#.utf8)).object)
         var rules = TokenRules()
         rules.rolesClaim = "roles"
-        let bearer = TokenClient("x", client, address: address)
+        let bearer = LoginClient("x", client, address: address)
         let login = try TokenVerifier(rules).login(by: value, bearer: bearer.bearer, now: 0)
         guard case .allowed(let userName, let grant) = try bearer.answer(login, source: "jwt", leewaySeconds: 30, roles) else {
             preconditionFailure("not allowed")
@@ -195,29 +195,60 @@ import Testing
 
     // MARK: AUTH
 
+    /// What an exchange of `OAUTH2-JWT` is answered: to what comes with CONNECT, and to the answer to a challenge.
+    private func outcome(_ source: TokenLoginSource, _ first: [UInt8]?, _ second: [UInt8]? = nil) async -> AuthenticationOutcome {
+        let request = AuthenticationRequest(
+            clientIdentifier: "c1", info: ConnectionInfo(address: "192.0.2.7"), step: .begin(method: "OAUTH2-JWT", data: first))
+        let subject = LoginThrottle().subject(network: "192.0.2.7", site: "192.0.2.7", userName: nil, clientIdentifier: "c1")
+        let exchange = TokenMethod("OAUTH2-JWT", source).makeExchange(for: request, as: subject)
+        let answer = await withCheckedContinuation { continuation in
+            _ = exchange.begin(data: first) { continuation.resume(returning: $0) }
+        }
+        guard let second, case .challenge(data: []) = answer else { return answer }
+        return await withCheckedContinuation { continuation in
+            _ = exchange.proceed(data: second) { continuation.resume(returning: $0) }
+        }
+    }
+
     @Test func `a token comes by an Authentication Method, at once or when it is asked for`() async throws {
         try await withWorkers { workers in
             let source = try source(.authentication, workers: workers) { $0.clientIdentifierClaim = "device" }
-            let method = TokenMethod("OAUTH2-JWT", source)
-            let request = AuthenticationRequest(
-                clientIdentifier: "c1", info: ConnectionInfo(address: "192.0.2.7"), step: .begin(method: "OAUTH2-JWT", data: nil))
             let good = token(#"{"sub":"anna","device":"c1","exp":\#(Self.end)}"#)
-            guard case .accepted("anna", nil, let grant) = method.makeExchange(for: request).begin(data: good) else {
+            guard case .accepted("anna", nil, let grant) = await outcome(source, good) else {
                 Issue.record("not accepted")
                 return
             }
             #expect(grant?.expiresAt == UInt64(Self.end + 30) * 1000)
-            let exchange = method.makeExchange(for: request)
-            guard case .challenge(data: []) = exchange.begin(data: nil), case .accepted = exchange.proceed(data: good) else {
+            guard case .accepted = await outcome(source, nil, good) else {
                 Issue.record("not asked for, or not accepted")
                 return
             }
             let other = token(#"{"sub":"anna","device":"c2","exp":\#(Self.end)}"#)
-            guard case .refused(.notAuthorized, let failure) = method.makeExchange(for: request).begin(data: other) else {
+            guard case .refused(.notAuthorized, let failure) = await outcome(source, other) else {
                 Issue.record("another client's token is accepted")
                 return
             }
             #expect(failure.words == "its token is not accepted: it is for the Client Identifier \"c2\"")
+        }
+    }
+
+    @Test func `an Authentication Method waits for keys that are not there yet`() async throws {
+        try await withWorkers { workers in
+            let keys = try TokenKeys(secret: Array(Self.secret.utf8))
+            let ring = TokenKeyRing(own: TokenKeys([]), fetch: { $0(.success((keys, nil))) })
+            let good = token(#"{"sub":"anna","exp":\#(Self.end)}"#)
+            let waiting = try source(.authentication, ring: ring, workers: workers)
+            guard case .accepted("anna", _, _) = await outcome(waiting, good) else {
+                Issue.record("not accepted")
+                return
+            }
+            let down = TokenKeyRing(own: TokenKeys([]), fetch: { $0(.failure(TokenKeyFailure("does not answer"))) })
+            let refused = await outcome(try source(.authentication, ring: down, workers: workers), good)
+            guard case .refused(.serverUnavailable, let failure) = refused else {
+                Issue.record("not told that the server is unavailable: \(refused)")
+                return
+            }
+            #expect(failure.words == "the login source jwt does not answer")
         }
     }
 

@@ -129,7 +129,8 @@ import Testing
         let chain = chain(source)
         for _ in 0..<5 { ask(chain) }
         let tally = tallies.tally("http")
-        #expect(tally.isDown && tally.counts.failed == 5 && tally.counts.asked == 5 && tally.counts.lastFailure == "does not answer")
+        let failed = tally.counts
+        #expect(tally.isDown && failed.failed == 5 && failed.asked == 5 && failed.lastFailure == "does not answer")
         #expect(lines.value == ["The login source http does not answer."])
         source.set(allowed("http"))
         ask(chain)

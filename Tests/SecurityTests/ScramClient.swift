@@ -21,7 +21,7 @@ final class ScramClient {
 
     private var bare: String { "n=\(user.replacing("=", with: "=3D").replacing(",", with: "=2C")),r=\(nonce)" }
 
-    func run(with exchange: any EnhancedExchange) -> AuthenticationOutcome {
+    func run(with exchange: ScramExchange) -> AuthenticationOutcome {
         let outcome = exchange.begin(data: Array((header + bare).utf8))
         guard let challenge = outcome.challenge else { return outcome }
         return exchange.proceed(data: Array("\(withoutProof(challenge)),p=\(Base64.encode(proof(challenge)))".utf8))

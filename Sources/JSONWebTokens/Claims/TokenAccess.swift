@@ -116,7 +116,7 @@ package struct TokenAccess: Sendable, Equatable {
                 case "qos" where Self.isAnyQoS(rule[member] ?? .null): break
                 case "retain" where rule[member] == .null || rule[member]?.string == "all": break
                 case "qos", "retain", "clientid_re", "username_re", "clientid", "username", "zone", "zone_re", "listener",
-                    "listener_re":
+                    "listener_re", "who":
                     throw refusal("has a \(name) that asks for \"\(member)\", which is not known here")
                 default: break
                 }

@@ -55,10 +55,10 @@ public final class IntrospectionLoginSource: LoginSource {
         guard let token = given, !token.isEmpty, token.count <= verifier.rules.tokenBytesMax ?? Limits.opaqueTokenBytesMax,
             token.allSatisfy({ (0x21...0x7E).contains($0) })
         else {
-            reply(.next(.told("no token is where one is looked for")))
+            reply(.next(.reported("no token is where one is looked for")))
             return nil
         }
-        let bearer = TokenClient(question)
+        let bearer = LoginClient(question)
         let key = HashFunction.sha256.digest(token)
         let now = WallClock.seconds()
         if let claims = cache.withLock({ $0.claims(of: key, now: now) }) {
@@ -71,7 +71,7 @@ public final class IntrospectionLoginSource: LoginSource {
             client.ask(asked) { [self] result in
                 switch result {
                 case .failure(let failure): reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
-                case .success(let answer): reply(take(answer, of: key, bearer))
+                case .success(let answer): reply(read(answer, of: key, bearer))
                 }
             })
     }
@@ -81,7 +81,7 @@ public final class IntrospectionLoginSource: LoginSource {
         (earlier as? IntrospectionLoginSource).map { $0 === self || $0.verifier.rules == verifier.rules } ?? false
     }
 
-    private func take(_ answer: HTTPAnswer, of key: [UInt8], _ client: TokenClient) -> LoginAnswer {
+    private func read(_ answer: HTTPAnswer, of key: [UInt8], _ client: LoginClient) -> LoginAnswer {
         switch answer.status.rawValue {
         case 200: break
         case 401, 403: return .failed("does not accept the broker's own login: \(answer.status)")
@@ -93,17 +93,17 @@ public final class IntrospectionLoginSource: LoginSource {
         guard let isActive = claims["active"]?.boolean else {
             return .failed("answers without an \"active\" that is true or false")
         }
-        guard isActive else { return .next(.told("its token is not accepted: its issuer says that it is not active")) }
+        guard isActive else { return .next(.reported("its token is not accepted: its issuer says that it is not active")) }
         cache.withLock { $0.keep(claims, bytes: answer.body.count, of: key, now: WallClock.seconds()) }
         return judge(claims, client)
     }
 
-    private func judge(_ claims: JSONMembers, _ client: TokenClient) -> LoginAnswer {
+    private func judge(_ claims: JSONMembers, _ client: LoginClient) -> LoginAnswer {
         do throws(TokenRefusal) {
             let login = try verifier.login(by: claims, bearer: client.bearer, now: WallClock.seconds())
             return try client.answer(login, source: name, leewaySeconds: verifier.rules.leewaySeconds, roles)
         } catch {
-            return .refused(.told("its token is not accepted: \(error)"))
+            return .refused(.reported("its token is not accepted: \(error)"))
         }
     }
 }

@@ -113,7 +113,7 @@ public struct LoginExplanation: Sendable {
         }
         for step in steps {
             guard case .failed(let words) = step.answer else { continue }
-            return .refused(.serverUnavailable, because: .told("the login source \(step.source) \(words)"))
+            return .refused(.serverUnavailable, because: .reported("the login source \(step.source) \(words)"))
         }
         // The most that anybody has said: of a user without a password no source knows anything.
         let failures = steps.compactMap { step in if case .next(let failure) = step.answer { failure } else { nil } }
@@ -157,7 +157,7 @@ private final class ChainWalk: AbandonedLogin {
         member.tally.asked()
         let began = MonotonicClock.microseconds()
         let waiting = member.source.decide(question) { [self] answer in
-            guard note(answer, from: member.source.name, member.tally, since: began) else { return }
+            guard record(answer, from: member.source.name, member.tally, since: began) else { return }
             switch answer {
             case .allowed(let userName, let grant): askForRules(question, userName, grant)
             case .refused, .busy: finish(isDecided: true)
@@ -176,7 +176,7 @@ private final class ChainWalk: AbandonedLogin {
         let waiting = rules.source.rules(
             question, userName: userName ?? question.userName, source: grant.source
         ) { [self] answer in
-            guard note(Self.combined(grant, userName, answer), from: rules.source.name, rules.tally, since: began) else { return }
+            guard record(Self.combined(grant, userName, answer), from: rules.source.name, rules.tally, since: began) else { return }
             finish(isDecided: true)
         }
         wait(for: waiting, step: step)
@@ -211,7 +211,7 @@ private final class ChainWalk: AbandonedLogin {
     /// Writes down what a source has said.
     ///
     /// - Returns: whether the client waits still.
-    private func note(_ answer: LoginAnswer, from source: String, _ tally: LoginSourceTally, since began: UInt64) -> Bool {
+    private func record(_ answer: LoginAnswer, from source: String, _ tally: LoginSourceTally, since began: UInt64) -> Bool {
         let took = MonotonicClock.microseconds() &- began
         if let line = tally.answered(answer, microseconds: took, now: MonotonicClock.milliseconds()) { chain.report(line) }
         return state.withLock { state in

@@ -107,7 +107,7 @@ public final class LoginSourceTally: Sendable {
     private struct State {
         var counts = Counts()
         /// When the log was told of a failure last, in milliseconds; nil for never.
-        var toldAt: UInt64?
+        var reportedAt: UInt64?
     }
 
     public init(name: String) { self.name = name }
@@ -133,12 +133,12 @@ public final class LoginSourceTally: Sendable {
                 state.counts.failed += 1
                 state.counts.failuresInARow += 1
                 state.counts.lastFailure = words
-                if let toldAt = state.toldAt, now < toldAt + Limits.sourceSilenceMilliseconds { return nil }
-                state.toldAt = now
+                if let reportedAt = state.reportedAt, now < reportedAt + Limits.sourceSilenceMilliseconds { return nil }
+                state.reportedAt = now
                 return "The login source \(name) \(words)."
             }
-            let wasDown = state.counts.failuresInARow > 0 && state.toldAt != nil
-            (state.counts.failuresInARow, state.counts.lastFailure, state.toldAt) = (0, "", nil)
+            let wasDown = state.counts.failuresInARow > 0 && state.reportedAt != nil
+            (state.counts.failuresInARow, state.counts.lastFailure, state.reportedAt) = (0, "", nil)
             return wasDown ? "The login source \(name) answers again." : nil
         }
     }

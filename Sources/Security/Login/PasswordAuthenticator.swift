@@ -321,26 +321,30 @@ public protocol EnhancedAuthenticator: AnyObject, Sendable {
     var method: EncodedString { get }
 
     /// The state of one authentication; another one for each, also for each re-authentication.
-    func makeExchange() -> any EnhancedExchange
-
-    /// The same, for a method that asks who begins it: by what CONNECT says, or the session is called.
-    func makeExchange(for request: AuthenticationRequest) -> any EnhancedExchange
+    ///
+    /// - Parameters:
+    ///   - request: says who begins it: as CONNECT says, or the session is called.
+    ///   - subject: whom `LoginThrottle` takes the client for.
+    func makeExchange(for request: AuthenticationRequest, as subject: LoginSubject) -> any EnhancedExchange
 
     /// Whether a connection's login stays valid, as with an `Authenticator`.
     func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool
 }
 
-extension EnhancedAuthenticator {
-    public func makeExchange(for request: AuthenticationRequest) -> any EnhancedExchange { makeExchange() }
-}
-
 /// One authentication under way. Belongs to its connection's loop; what it does must take microseconds.
 public protocol EnhancedExchange: AnyObject {
     /// CONNECT or the AUTH that begins a re-authentication, with what the client sent along. The first call.
-    func begin(data: [UInt8]?) -> AuthenticationOutcome
+    ///
+    /// - Parameter reply: called once, now or later, on any thread.
+    /// - Returns: what to tell when the client is gone; nil when nothing waits.
+    func begin(
+        data: [UInt8]?, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
+    ) -> (any AbandonedLogin)?
 
-    /// The client's answer to the challenge that the call before returned.
-    func proceed(data: [UInt8]?) -> AuthenticationOutcome
+    /// The client's answer to the challenge that the call before has replied with.
+    func proceed(
+        data: [UInt8]?, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
+    ) -> (any AbandonedLogin)?
 }
 
 extension Limits {

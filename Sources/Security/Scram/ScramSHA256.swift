@@ -1,4 +1,4 @@
-internal import BrokerModel
+public import BrokerModel
 internal import Bytes
 public import MQTTCodec
 internal import Platform
@@ -21,7 +21,11 @@ public final class ScramSHA256: EnhancedAuthenticator {
         self.makeNonce = makeNonce
     }
 
-    public func makeExchange() -> any EnhancedExchange { ScramExchange(users: users, nonce: Base64.encode(makeNonce())) }
+    public func makeExchange(for request: AuthenticationRequest, as subject: LoginSubject) -> any EnhancedExchange {
+        makeExchange()
+    }
+
+    func makeExchange() -> ScramExchange { ScramExchange(users: users, nonce: Base64.encode(makeNonce())) }
 
     public func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool {
         guard let earlier = earlier as? ScramSHA256 else { return false }
@@ -51,6 +55,20 @@ final class ScramExchange: EnhancedExchange {
     init(users: ScramFile, nonce: String) {
         self.users = users
         self.nonce = nonce
+    }
+
+    func begin(
+        data: [UInt8]?, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
+    ) -> (any AbandonedLogin)? {
+        reply(begin(data: data))
+        return nil
+    }
+
+    func proceed(
+        data: [UInt8]?, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
+    ) -> (any AbandonedLogin)? {
+        reply(proceed(data: data))
+        return nil
     }
 
     func begin(data: [UInt8]?) -> AuthenticationOutcome {

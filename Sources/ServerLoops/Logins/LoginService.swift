@@ -42,7 +42,7 @@ package struct LoginService {
     private let throttle: LoginThrottle
     private let log: Log
     private let post: @Sendable (Decision) -> Void
-    /// The passwords that wait to be checked, or are being checked.
+    /// The logins that wait for an answer.
     private var checks: [ConnectionID: any AbandonedLogin] = [:]
     /// An exchange goes on with the files that it began with.
     private var exchanges: [ConnectionID: (exchange: any EnhancedExchange, security: ListenerSecurity)] = [:]
@@ -81,22 +81,23 @@ package struct LoginService {
                 answer(.refused(.badAuthenticationMethod, because: .unknownMethod))
                 return
             }
-            let exchange = authenticator.makeExchange(for: request)
+            let exchange = authenticator.makeExchange(for: request, as: subject(of: request))
             exchanges[connection] = (exchange, security)
-            answer(exchange.begin(data: data))
+            checks[connection] = exchange.begin(data: data, reply: answer)
         case .proceed(_, let data):
             // Without an exchange its end is on its way, or held back.
             guard let begun = exchanges[connection] else { return }
-            answer(begun.exchange.proceed(data: data))
+            checks[connection] = begun.exchange.proceed(data: data, reply: answer)
         case .abandon:
             exchanges[connection] = nil
+            checks.removeValue(forKey: connection)?.abandon()
         }
     }
 
     /// Takes a decision, and gives the core's answer to `report`, now or when its time has come.
     package mutating func decided(_ decision: Decision, now: UInt64, report: (ConnectionID, AuthenticationOutcome) -> Void) {
         let (request, connection) = (decision.request, decision.connection)
-        if case .password = request.step { checks[connection] = nil }
+        checks[connection] = nil
         let outcome = isOutdated(decision) ? .refused(.notAuthorized) : decision.outcome
         switch outcome {
         case .challenge: break
@@ -170,6 +171,8 @@ package struct LoginService {
 package struct ListenerSecurity: Sendable {
     /// Checks user names and passwords; nil when there is no password file.
     package var authenticator: (any Authenticator)?
+    /// The same, source by source: explains logins to administrators.
+    package var sources: LoginChain?
     /// The Authentication Methods of MQTT 5.0.
     package var methods: [any EnhancedAuthenticator] = []
     /// nil for everybody everything.

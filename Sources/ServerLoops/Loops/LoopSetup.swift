@@ -148,6 +148,8 @@ package enum ControlLoopMessage: Sendable {
     case hashed([[UInt8]: StoredPassword])
     /// A password for a file is hashed; nil where there was no memory for it.
     case entryHashed(number: Int, String?)
+    /// The sources of logins have said what they think of a login.
+    case loginExplained(number: Int, LoginExplanation)
     /// A login over HTTP is decided.
     case decided(LoginService.Decision)
 }

@@ -1,6 +1,7 @@
 import BrokerModel
 import FuzzKit
 import HTTP
+import MQTTCodec
 
 @testable import LoginServices
 
@@ -57,9 +58,9 @@ private func checkAnswer(_ bytes: [UInt8], inPiecesOf size: Int, isToHead: Bool)
 private func checkGrant(_ bytes: [UInt8]) {
     do throws(GrantedAnswerError) {
         let answer = try GrantedAnswer(bytes)
-        expect((answer.rules ?? []).count <= 1000 && answer.attributes.count <= 100, "more than there may be")
-        let grant = try answer.grant(source: "http")
-        expect((grant.rights == nil) == (answer.rules == nil) && grant.isSuperuser == answer.isSuperuser, "another grant")
+        expect((answer.access?.rules ?? []).count <= 1024 && answer.attributes.count <= 100, "more than there may be")
+        let grant = try answer.grant(source: "http", for: LoginClient("u", "c", address: "192.0.2.7"))
+        expect((grant.rights == nil) == (answer.access == nil) && grant.isSuperuser == answer.isSuperuser, "another grant")
     } catch {
         expect(!error.description.isEmpty, "no words")
     }
