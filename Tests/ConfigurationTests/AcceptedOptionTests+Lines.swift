@@ -167,7 +167,7 @@ extension AcceptedOptionTests {
         .security("martlet_jwt_secret_file /etc/s\nmartlet_jwt_algorithms HS256 HS512") {
             ($0.tokens.secretFile, $0.tokens.algorithms) = ("/etc/s", [.hs256, .hs512])
         },
-        .security("martlet_jwt_from username") { $0.tokens.place = .userName },
+        .security("martlet_jwt_from username") { $0.tokens.location = .userName },
         .security("martlet_jwt_issuer https://a.example\nmartlet_jwt_issuer b c") {
             $0.tokens.issuers = ["https://a.example", "b c"]
         },

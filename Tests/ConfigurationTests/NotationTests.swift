@@ -192,13 +192,27 @@ import Testing
         }
     }
 
+    @Test func `go-auth's tokens stand in user names, signed with its secret`() throws {
+        let lines = "listener 1\nplugin go-auth.so\nplugin_opt_backends jwt, files\nplugin_opt_files_password_path /p\n"
+        let result = read(
+            lines + "plugin_opt_jwt_mode files\nplugin_opt_jwt_secret s3\nplugin_opt_jwt_acl_path /a\n"
+                + "plugin_opt_jwt_userfield Username\n")
+        #expect(!result.hasErrors, "\(result.texts)")
+        let security = result.configuration.listeners[0].security
+        #expect(security.tokens.secret == "s3" && security.tokens.location == .userName && security.tokens.isEnabled)
+        #expect(security.tokens.userNameClaim == "username" && security.tokens.requiredClaims.isEmpty)
+        #expect(security.passwordFile == "/p" && security.accessControlFile == "/a")
+        let missing = read(lines + "plugin_opt_jwt_mode remote").texts.filter { $0.hasPrefix("Error") }
+        #expect(missing.count == 3 && missing.contains { $0.contains("expected files, with jwt_secret and jwt_acl_path") })
+        #expect(missing.contains { $0.contains("needs auth_opt_jwt_secret") })
+    }
+
     @Test func `go-auth's other back ends are refused by name, and what is missing is said`() {
         func errors(_ lines: String) -> [String] {
             read("listener 1\nallow_anonymous false\nplugin go-auth.so\n\(lines)").texts.filter { $0.hasPrefix("Error") }
         }
-        #expect(
-            errors("plugin_opt_backends http, redis\nplugin_opt_http_getuser_uri /u").first?.contains("expected files and http")
-                == true)
+        let redis = errors("plugin_opt_backends http, redis\nplugin_opt_http_getuser_uri /u")
+        #expect(redis.first?.contains("expected files, http and jwt") == true)
         #expect(errors("").count == 1 && errors("plugin_opt_backends http").first?.contains("http_getuser_uri") == true)
         #expect(errors("plugin_opt_backends files").first?.contains("files_password_path") == true)
         #expect(errors("plugin_opt_backends http\nplugin_opt_http_getuser_uri user").first?.contains("begins with /") == true)

@@ -190,7 +190,8 @@ enum PathRole: Sendable, Equatable {
             case (.dynamicSecurity, "config_file"): self = .dynamicSecurity
             case (.dynamicSecurity, "password_init_file"): self = .dynamicSecurityStart
             case (.passwordFile, "password_file"), (.accessControlFile, "acl_file"): self = .security
-            case (.goAuth, "files_password_path"), (.goAuth, "files_acl_path"), (.goAuth, "password_path"), (.goAuth, "acl_path"):
+            case (.goAuth, "files_password_path"), (.goAuth, "files_acl_path"), (.goAuth, "password_path"), (.goAuth, "acl_path"),
+                (.goAuth, "jwt_acl_path"):
                 self = .security
             default: return nil
             }

@@ -24,7 +24,7 @@ extension ConfigurationOption {
                 "martlet_jwt_algorithms", \SecurityConfiguration.tokens.algorithms, .tokenAlgorithms,
                 "The algorithms that tokens may be signed with; no other is accepted.", reload: true),
             .init(
-                "martlet_jwt_from", \SecurityConfiguration.tokens.place, .choice,
+                "martlet_jwt_from", \SecurityConfiguration.tokens.location, .choice,
                 """
                 Where clients put their tokens. MQTT 5.0 clients can always use the Authentication Methods OAUTH2-JWT and CUSTOM-JWT, and renew
                 their login with AUTH; with auth there is no other way.
@@ -160,7 +160,7 @@ struct TokenCheck {
             warning("martlet_jwt_cafile", "it has no effect without a URL in martlet_jwt_keys.")
         }
         let introspection = tokens.introspection
-        if introspection.url != nil && tokens.place == .authentication {
+        if introspection.url != nil && tokens.location == .authentication {
             error(
                 "martlet_introspection_url",
                 "an issuer is asked about tokens in the password or in the user name; martlet_jwt_from auth leaves none there.")

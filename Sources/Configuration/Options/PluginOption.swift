@@ -42,8 +42,8 @@ extension BuiltInPlugin {
             PluginOption(
                 name: "backends",
                 expected:
-                    "files and http: users of other back ends can be kept by dynamic security or in a password_file, or be asked for "
-                    + "over http by a service in front of them",
+                    "files, http and jwt: users of other back ends can be kept by dynamic security or in a password_file, or be asked "
+                    + "for over http by a service in front of them",
                 isRight: { text in
                     let names = text.split(separator: ",").map { String($0).trimmed }
                     return !names.isEmpty && names.allSatisfy { GoAuthConfiguration.BackEnd(rawValue: $0) != nil }
@@ -71,6 +71,20 @@ extension BuiltInPlugin {
                 name: "retry_count", expected: "a number from 0 to 10", isRight: { Int($0).map { (0...10).contains($0) } ?? false }),
             number("auth_cache_seconds"), number("auth_jitter_seconds"), number("acl_cache_seconds"), number("acl_jitter_seconds"),
             isTrueOrFalse("check_prefix"), PluginOption(name: "prefixes"),
+            PluginOption(
+                name: "jwt_mode",
+                expected:
+                    "files, with jwt_secret and jwt_acl_path: martlet_jwt_keys, martlet_introspection_url and the back end http do the "
+                    + "work of the other modes",
+                isRight: { $0 == "files" }),
+            PluginOption(name: "jwt_secret"), PluginOption(name: "jwt_acl_path"),
+            PluginOption(
+                name: "jwt_userfield", expected: "Subject or Username", isRight: { ["Subject", "Username"].contains($0) }),
+            PluginOption(
+                name: "jwt_skip_user_expiration", expected: "false: a token that has ended lets nobody in",
+                isRight: { $0 == "false" }),
+            PluginOption(
+                name: "jwt_skip_acl_expiration", expected: "false: a token's end ends the connection", isRight: { $0 == "false" }),
             ignored("cache_type", cache), ignored("cache_reset", cache), ignored("cache_refresh", cache),
             ignored("log_level", logging),
             ignored("log_dest", logging), ignored("log_file", logging), ignored("hasher", hashing),

@@ -159,6 +159,11 @@ extension ConfigurationReading {
         if goAuth.backEnds.contains(.files), goAuth.passwordPath == nil {
             log.error("the back end files needs auth_opt_files_password_path after it.", at: draft.position, option: "plugin")
         }
+        let options = draft.configuration.options
+        for needed in ["jwt_mode", "jwt_secret", "jwt_acl_path"]
+        where goAuth.backEnds.contains(.jwt) && options[needed] == nil {
+            log.error("the back end jwt needs auth_opt_\(needed) after it.", at: draft.position, option: "plugin")
+        }
         if goAuth.asksService, goAuth.usesTLS, !goAuth.verifiesPeer {
             log.warning(
                 "with auth_opt_http_verify_peer false anybody between here and \(goAuth.host) can read the passwords, and let in "
@@ -190,11 +195,21 @@ extension SecurityConfiguration {
         case .goAuth:
             let goAuth = GoAuthConfiguration(plugin.options)
             logins.goAuth = goAuth
+            if goAuth.backEnds.contains(.jwt) { useTokens(of: goAuth) }
             guard goAuth.backEnds.contains(.files) else { return }
             passwordFile = passwordFile ?? goAuth.passwordPath
             accessControlFile = accessControlFile ?? goAuth.accessPath
         case .dynamicSecurity, .persistSQLite, .sparkplugAware: return
         }
+    }
+
+    /// Tokens as go-auth has them: in the user name, signed with a secret of the configuration's; one without an end
+    /// holds.
+    private mutating func useTokens(of goAuth: GoAuthConfiguration) {
+        (tokens.secret, tokens.location) = (goAuth.tokenSecret, .userName)
+        (tokens.algorithms, tokens.requiredClaims) = ([.hs256, .hs384, .hs512], [])
+        (tokens.userNameClaim, tokens.accessClaim) = (goAuth.tokenUserClaim, nil)
+        accessControlFile = accessControlFile ?? goAuth.tokenAccessPath
     }
 }
 

@@ -61,11 +61,12 @@ public struct HTTPLoginConfiguration: Sendable, Equatable {
     public init() {}
 }
 
-/// mosquitto-go-auth's options, of the back ends `files` and `http`.
+/// mosquitto-go-auth's options, of the back ends `files`, `http` and `jwt`.
 public struct GoAuthConfiguration: Sendable, Equatable {
     public enum BackEnd: String, Sendable, Equatable {
         case files
         case http
+        case jwt
     }
 
     public enum ResponseMode: String, Sendable, Equatable, CaseIterable {
@@ -102,6 +103,10 @@ public struct GoAuthConfiguration: Sendable, Equatable {
     public var loginJitterSeconds = 0
     public var accessCacheSeconds = 30
     public var accessJitterSeconds = 0
+    /// Of `jwt`, whose tokens stand in user names: what signs them, the claim with the user's name, and the access file.
+    public var tokenSecret: String?
+    public var tokenUserClaim = "sub"
+    public var tokenAccessPath: String?
     /// What user names of the service begin with; nil where prefixes are not looked at.
     public var prefixes: [(prefix: String, backEnd: BackEnd)]?
 
@@ -119,7 +124,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
             responseMode.rawValue,
             parametersMode.rawValue, "\(timeoutSeconds) \(retryCount)", userAgent, method,
             "\(loginCacheSeconds) \(loginJitterSeconds) \(accessCacheSeconds) \(accessJitterSeconds)",
-            (prefixes ?? []).map { "\($0.prefix)=\($0.backEnd)" }.joined(separator: ","),
+            (prefixes ?? []).map { "\($0.prefix)=\($0.backEnd)" }.joined(separator: ","), tokenSecret ?? "", tokenUserClaim,
+            tokenAccessPath ?? "",
         ]
     }
 
@@ -157,6 +163,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         loginJitterSeconds = number("auth_jitter_seconds", 0)
         accessCacheSeconds = number("acl_cache_seconds", 30)
         accessJitterSeconds = number("acl_jitter_seconds", 0)
+        (tokenSecret, tokenAccessPath) = (options["jwt_secret"], options["jwt_acl_path"])
+        if options["jwt_userfield"] == "Username" { tokenUserClaim = "username" }
         guard isTrue("check_prefix") else { return }
         prefixes = zip(words("prefixes"), backEnds).map { (prefix: $0, backEnd: $1) }
     }

@@ -6,10 +6,12 @@ public struct TokenConfiguration: Sendable, Equatable {
     public var authoritiesFile: String?
     /// `martlet_jwt_secret_file`: the secret of tokens that an HMAC signs.
     public var secretFile: String?
+    /// The same as it stands in the lines of mosquitto-go-auth's plug-in.
+    public var secret: String?
     /// `martlet_jwt_algorithms`: those that tokens may be signed with, and no other.
     public var algorithms: [TokenAlgorithm] = []
     /// `martlet_jwt_from`: where clients put their tokens.
-    public var place = TokenPlace.password
+    public var location = TokenLocation.password
     /// `martlet_jwt_issuer`: `iss` is one of these; empty for anybody's.
     public var issuers: [String] = []
     /// `martlet_jwt_audience`: `aud` holds one of these; empty for tokens that have none.
@@ -34,7 +36,7 @@ public struct TokenConfiguration: Sendable, Equatable {
     public init() {}
 
     /// Whether tokens are checked here.
-    public var hasKeys: Bool { keys != nil || secretFile != nil }
+    public var hasKeys: Bool { keys != nil || secretFile != nil || secret != nil }
 
     /// Whether anybody can log in with a token.
     public var isEnabled: Bool { hasKeys || introspection.url != nil }
@@ -93,7 +95,7 @@ public enum TokenAlgorithm: String, Sendable, Equatable, CaseIterable {
 }
 
 /// Where clients put their tokens.
-public enum TokenPlace: String, Sendable, Equatable, CaseIterable {
+public enum TokenLocation: String, Sendable, Equatable, CaseIterable {
     case password
     case userName = "username"
     /// Only in the Authentication Data of MQTT 5.0, where tokens can be wherever else they can be.

@@ -44,7 +44,7 @@ struct TokenSourceReading {
         var sources = Sources()
         let verifier = TokenVerifier(TokenRules(tokens))
         if tokens.hasKeys, let keys = keys(tokens, services) {
-            sources.jwt = TokenLoginSource(verifier, keys: keys, place: .init(tokens.place), roles: lookup, workers: workers)
+            sources.jwt = TokenLoginSource(verifier, keys: keys, location: .init(tokens.location), roles: lookup, workers: workers)
         }
         if tokens.introspection.url != nil { sources.introspection = introspection(tokens, verifier, lookup, services) }
         made.append((tokens, roles, sources))
@@ -79,6 +79,14 @@ struct TokenSourceReading {
                 return nil
             }
         }
+        if let secret = tokens.secret {
+            do throws(TokenKeyError) {
+                own.append(try VerificationKey(secret: Array(secret.utf8)))
+            } catch {
+                problems.append(problem("auth_opt_jwt_secret", "its value", "\(error)."))
+                return nil
+            }
+        }
         let algorithms = TokenRules(tokens).algorithms
         if tokens.keysURL == nil, !algorithms.contains(where: { asked in own.contains { $0.fits(asked) } }) {
             let names = algorithms.map(\.rawValue).joined(separator: " or ")
@@ -102,9 +110,9 @@ struct TokenSourceReading {
                 let server = try TokenKeyServer(
                     address, settings(tokens.authoritiesFile), issuers: tokens.discoversKeys ? tokens.issuers : nil, on: loop)
                 return services.tokenKeys.withLock { rings in
-                    let place = "\(url) \(tokens.authoritiesFile ?? "") \(tokens.discoversKeys ? tokens.issuers : [])"
-                    let ring = TokenKeyRing(own: own, fetch: { server.fetch($0) }, earlier: rings[place])
-                    rings[place] = ring
+                    let key = "\(url) \(tokens.authoritiesFile ?? "") \(tokens.discoversKeys ? tokens.issuers : [])"
+                    let ring = TokenKeyRing(own: own, fetch: { server.fetch($0) }, earlier: rings[key])
+                    rings[key] = ring
                     return ring
                 }
             } catch {
@@ -132,7 +140,7 @@ struct TokenSourceReading {
                 "martlet_introspection_url", url, "martlet_introspection_cafile", asked.authoritiesFile, services)
         else { return nil }
         return IntrospectionLoginSource(
-            client, credentials: login, verifier: verifier, isInUserName: tokens.place == .userName, roles: roles,
+            client, credentials: login, verifier: verifier, isInUserName: tokens.location == .userName, roles: roles,
             cacheSeconds: asked.cacheSeconds)
     }
 
@@ -216,9 +224,9 @@ extension TokenRules {
     }
 }
 
-extension TokenLoginSource.Place {
-    init(_ place: TokenPlace) {
-        switch place {
+extension TokenLoginSource.Location {
+    init(_ location: TokenLocation) {
+        switch location {
         case .password: self = .password
         case .userName: self = .userName
         case .authentication: self = .authentication
