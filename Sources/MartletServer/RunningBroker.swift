@@ -49,6 +49,7 @@ final class RunningBroker {
     private let controlTopics: ControlTopicService
     /// Hashes passwords for files.
     private let hasher: EntryHasher
+    private let explainer: LoginExplainer
     /// Answers over HTTP.
     let http: HTTPFrontend
     /// Sees and steers over it.
@@ -123,6 +124,7 @@ final class RunningBroker {
         }
         let bridges = BridgeService(supervisor, loops: loops, configuration: configuration, control: control, log: log)
         let hasher = EntryHasher(mailbox)
+        let explainer = LoginExplainer(mailbox, throttle: workers.throttle)
 
         let activity = HTTPActivity()
         let login = HTTPLogin(
@@ -136,7 +138,8 @@ final class RunningBroker {
                     startedAt: server.startedAt),
                 configuration: configuration, loops: loops, brokerClient, listeners: listeners, login: login, activity: activity,
                 store: store, bans: bans, drain: drain, bridges: bridges, documents: documents, security: security,
-                hasher: hasher, services: server.services, cluster: cluster, control: control, log: log, auditLog: auditLog),
+                hasher: hasher, explainer: explainer, services: server.services, cluster: cluster, control: control, log: log,
+                auditLog: auditLog),
             settings: Self.administrationSettings(configuration), tokens: Self.readTokens(configuration.value, log))
         let http = HTTPFrontend(
             on: control, configuration: configuration.value, login: login, administration: administration,
@@ -156,7 +159,7 @@ final class RunningBroker {
         (self.identifierFile, fileRights, self.workers, services) = (identifierFile, server.fileRights, workers, server.services)
         (self.configuration, self.listeners, self.loops, self.store) = (configuration, listeners, loops, store)
         (self.brokerClient, self.bans, self.drain, self.bridges) = (brokerClient, bans, drain, bridges)
-        (self.documents, self.security, self.hasher) = (documents, security, hasher)
+        (self.documents, self.security, self.hasher, self.explainer) = (documents, security, hasher, explainer)
         (self.http, self.administration, self.cluster, self.identifier) = (http, administration, cluster, identifier)
         cluster?.join()
     }
@@ -303,6 +306,7 @@ extension RunningBroker: ControlListener {
         case .control(let message): controlTopics.received(message)
         case .hashed(let passwords): security.hashed(passwords)
         case .entryHashed(let number, let entry): hasher.hashed(number, entry)
+        case .loginExplained(let number, let explanation): explainer.explained(number, explanation)
         case .store(let report): store?.received(report)
         }
     }

@@ -6,14 +6,20 @@ import MartletServer
 enum PasswordPrompt {
     /// A new password: typed twice at a terminal, or one line of whatever standard input is instead.
     static func newPassword() throws -> String {
-        guard isatty(STDIN_FILENO) == 1 else {
-            guard let line = readLine(strippingNewline: true) else { throw complaint("standard input ends without a password.") }
-            return line
-        }
+        guard isatty(STDIN_FILENO) == 1 else { return try password() }
         let first = try ask("Password: ")
         let second = try ask("Reenter password: ")
         guard first == second else { throw complaint("the passwords do not match; nothing is changed.") }
         return first
+    }
+
+    /// One that is there already: typed once at a terminal, or one line of whatever standard input is instead.
+    static func password() throws -> String {
+        guard isatty(STDIN_FILENO) == 1 else {
+            guard let line = readLine(strippingNewline: true) else { throw complaint("standard input ends without a password.") }
+            return line
+        }
+        return try ask("Password: ")
     }
 
     /// One line, which the terminal does not show while it is typed.

@@ -88,6 +88,33 @@ import Testing
         #expect(house.get("may?action=publish&topic=a&listener=listener%209").status == 400)
     }
 
+    @Test func `a login is explained source by source, and no answer and no audit names the password or the token`() {
+        var report = LoginTrialReport(.refused)
+        (report.source, report.words) = ("password_file", "wrong password")
+        report.steps = [
+            .init(source: "jwt", answer: .unknown, words: "no token", microseconds: 12),
+            .init(source: "password_file", answer: .refused, words: "wrong password", microseconds: 3400),
+        ]
+        house.broker.loginReport = report
+        let refused = house.send(.post, "logins/explain", #"{"username":"eyJa.b.c","password":"s3cret"}"#)
+        #expect(refused.object?["reason"]?.string == "password_file refuses the client: wrong password.")
+        #expect(refused.object?["steps"]?.array?.compactMap { $0["took_us"].integer } == [12, 3400])
+        #expect(house.broker.trials.last?.password == Array("s3cret".utf8))
+        #expect(!refused.body.contains("s3cret"))
+        #expect(house.broker.auditLines.allSatisfy { !$0.contains("s3cret") && !$0.contains("eyJa") })
+        report = LoginTrialReport(.allowed)
+        (report.source, report.userName, report.isSuperuser, report.expiresAt) = ("jwt", "anna", true, 0)
+        house.broker.loginReport = report
+        let allowed = house.send(.post, "logins/explain", "{}")
+        #expect(
+            allowed.object?["reason"]?.string
+                == "jwt lets the client in as anna, whom no rule binds, until \(Timestamp.text(0)).")
+        house.broker.loginReport = nil
+        #expect(house.send(.post, "logins/explain", "{}").status == 503)
+        #expect(house.send(.post, "logins/explain", #"{"listener":"none"}"#).status == 400)
+        #expect(AdministrationHouse(role: .viewer).send(.post, "logins/explain", "{}").status == 403)
+    }
+
     @Test func `a WebSocket is a stream that counts, and ends with its right`() {
         #expect(house.get("mqtt").status == 426)
         let fields: HTTPFields = ["Upgrade": "websocket", "Origin": "http://localhost"]

@@ -216,6 +216,16 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
         return accessAnswer
     }
 
+    /// The logins that were to be explained, and what is said of the next one.
+    private(set) var trials: [LoginTrial] = []
+    var loginReport: LoginTrialReport? = LoginTrialReport(.refused)
+
+    func explain(_ trial: LoginTrial, _ done: @escaping (LoginTrialReport?) -> Void) -> () -> Void {
+        trials.append(trial)
+        done(loginReport)
+        return {}
+    }
+
     func openWebSocket(_ request: HTTPRequest, from origin: RequestOrigin, output: HTTPStream) -> HTTPResponse {
         pages.append(output)
         return HTTPResponse(.switchingProtocols, body: .upgraded(output) { _ in })

@@ -73,6 +73,14 @@ public protocol AdministeredBroker: AnyObject {
     func change(_ path: String, _ change: FileChange, _ done: @escaping (FileChangeOutcome) -> Void)
     /// Whether somebody may do something, by what is in force.
     func answer(to question: AccessQuestion) -> AccessAnswer
+    /// Has the sources of logins say what they think of a login, one after the other until one decides. Nobody is let
+    /// in, and no failure is counted.
+    ///
+    /// - Parameters:
+    ///   - trial: the login.
+    ///   - done: is given what they have said; nil while as many are being tried as may be.
+    /// - Returns: what to call when nobody waits for the answer any more.
+    func explain(_ trial: LoginTrial, _ done: @escaping (LoginTrialReport?) -> Void) -> () -> Void
 
     /// Lets a page of the dashboard speak MQTT on its connection of HTTP, as an administrator whom no rule binds.
     ///
@@ -306,6 +314,74 @@ public enum FileChangeOutcome: Sendable, Equatable {
     case illegal(String)
     /// The file cannot be read or written, or no hash be made.
     case failed(String)
+}
+
+/// A login that an administrator wants to have explained.
+public struct LoginTrial: Sendable {
+    /// As CONNECT would give them; nil for none.
+    public var userName: EncodedString?
+    public var password: [UInt8]?
+    public var clientIdentifier: EncodedString
+    /// Where the client would come from.
+    public var address: String
+    /// An index into the broker's listeners.
+    public var listener: Int
+
+    public init(userName: EncodedString?, password: [UInt8]?, clientIdentifier: EncodedString, address: String, listener: Int) {
+        (self.userName, self.password, self.clientIdentifier) = (userName, password, clientIdentifier)
+        (self.address, self.listener) = (address, listener)
+    }
+}
+
+/// What the sources of logins have said of a login.
+public struct LoginTrialReport: Sendable {
+    /// What a client would be told.
+    public enum Result: String, Sendable, CaseIterable {
+        case allowed
+        case refused
+        /// A source that might know the user cannot be asked.
+        case unavailable
+        case busy
+    }
+
+    /// One source's answer.
+    public struct Step: Sendable {
+        public enum Answer: String, Sendable, CaseIterable {
+            case allowed
+            case refused
+            case unknown
+            case failed
+            case busy
+        }
+
+        public var source: String
+        public var answer: Answer
+        /// Why, as a part of a sentence; empty for nothing.
+        public var words: String
+        public var microseconds: UInt64
+
+        public init(source: String, answer: Answer, words: String, microseconds: UInt64) {
+            (self.source, self.answer, self.words, self.microseconds) = (source, answer, words, microseconds)
+        }
+    }
+
+    public var result: Result
+    /// Why, as a part of a sentence; empty where there is nothing to say.
+    public var words = ""
+    /// The source that has decided; nil where none knew the user, or nobody is asked.
+    public var source: String?
+    /// The user that the client would be.
+    public var userName: EncodedString?
+    /// Whether no rule would bind it.
+    public var isSuperuser = false
+    /// Whether the login brings rules along, which are asked before the listener's.
+    public var hasRules = false
+    /// When the connection would end, in milliseconds since 1970; nil for never.
+    public var expiresAt: UInt64?
+    /// In the order in which they were asked.
+    public var steps: [Step] = []
+
+    public init(_ result: Result) { self.result = result }
 }
 
 /// Whether somebody may do something: what is asked.

@@ -451,6 +451,17 @@ enum SchemaCatalogue {
             ),
             of(FileAnswers.mayResource),
             (
+                "LoginTrial",
+                .object([
+                    .optional("username", .text.described("As CONNECT would give it.")),
+                    .optional("password", .text(0...65535)),
+                    .optional("clientid", .text.described("The Client Identifier.")),
+                    .optional("address", .text.described("Where the client comes from.")),
+                    .optional("listener", .text.described("The name of a listener, as listener 1883; else the first for MQTT.")),
+                ])
+            ),
+            of(LoginAnswers.resource),
+            (
                 "SecurityCommands",
                 .object([
                     .init("commands", .list(.object([.init("command", .text)]).open))

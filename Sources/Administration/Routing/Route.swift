@@ -676,6 +676,14 @@ extension Route {
             ],
             answers: [.ok("By the files, dynamic security and bans that are in force.", .named("May"))],
             { FileAnswers($0).getMay }),
+        Route(
+            .post, api + "/logins/explain", "explainLogin", .admin, .access,
+
+            "What the sources of logins think of a login, one after the other; nobody is let in",
+            body: "LoginTrial",
+            answers: [.ok("By the sources that are in force; no answer holds the password.", .named("LoginExplanation"))],
+            refusals: [.serviceUnavailable],
+            { LoginAnswers($0).explainLogin }),
     ]
 
     private static let traces: [Route] = [

@@ -202,6 +202,18 @@ extension ServedBroker {
             admitsAnonymous: security.allowsAnonymous || !security.acceptsClientUserNames)
     }
 
+    func explain(_ trial: LoginTrial, _ done: @escaping (LoginTrialReport?) -> Void) -> () -> Void {
+        let security = login.tables.listeners[trial.listener]
+        guard let sources = security.sources, trial.userName != nil || !security.allowsAnonymous else {
+            var report = LoginTrialReport(security.allowsAnonymous ? .allowed : .refused)
+            report.userName = trial.userName?.withoutToken
+            if !security.allowsAnonymous { report.words = LoginFailure.noUsersKnown.words }
+            done(report)
+            return {}
+        }
+        return explainer.explain(sources, trial, done)
+    }
+
     /// Whether a listener knows a user; nil where it does not look at names, or takes them from certificates.
     private func isKnown(_ user: EncodedString?, _ configuration: SecurityConfiguration, _ security: ListenerSecurity) -> Bool? {
         guard let user, security.acceptsClientUserNames, security.authenticator != nil else { return nil }

@@ -29,6 +29,7 @@ final class ServedBroker: AdministeredBroker {
     let documents: SecurityDocuments
     private let security: DynamicSecurityService
     let hasher: EntryHasher
+    let explainer: LoginExplainer
     private let services: ServiceAccess
     private let cluster: ClusterAdministration?
     let control: ControlLoop
@@ -41,13 +42,14 @@ final class ServedBroker: AdministeredBroker {
         _ facts: BrokerFacts, configuration: RunningConfiguration, loops: LoopGroup, _ brokerClient: BrokerClient,
         listeners: ListenerService, login: HTTPLogin, activity: HTTPActivity, store: OpenStore?, bans: BanService,
         drain: DrainService, bridges: BridgeService, documents: SecurityDocuments, security: DynamicSecurityService,
-        hasher: EntryHasher, services: ServiceAccess, cluster: ClusterAdministration?, control: ControlLoop, log: Log, auditLog: AuditLog
+        hasher: EntryHasher, explainer: LoginExplainer, services: ServiceAccess, cluster: ClusterAdministration?,
+        control: ControlLoop, log: Log, auditLog: AuditLog
     ) {
         (self.facts, current, self.loops, self.brokerClient) = (facts, configuration, loops, brokerClient)
         (sockets, self.login, self.activity, self.store) = (listeners, login, activity, store)
         (banService, drainService, bridgeService) = (bans, drain, bridges)
         (self.documents, self.security, self.hasher, self.cluster) = (documents, security, hasher, cluster)
-        self.services = services
+        (self.explainer, self.services) = (explainer, services)
         (self.control, self.log, self.auditLog) = (control, log, auditLog)
     }
 

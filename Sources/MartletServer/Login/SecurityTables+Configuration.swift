@@ -113,12 +113,21 @@ extension SecurityTables {
                 present[.introspection] = byToken.introspection
                 present[.passwordFile] = security.authenticator as? any LoginSource
                 present[.dynamicSecurity] = directory.map { DirectoryAuthenticator(directory: $0, next: nil, workers: workers) }
-                security.authenticator = logins.chain(configuration.logins, present, services)
+                security.sources = logins.chain(configuration.logins, present, services)
+                security.authenticator = security.sources
                 security.takesRulesFromLogins = configuration.logins.bringsRules || configuration.tokens.isEnabled
                 problems += logins.takeProblems()
-            } else if let directory {
-                security.authenticator = DirectoryAuthenticator(
-                    directory: directory, next: security.authenticator, workers: workers)
+            } else {
+                let byDirectory = directory.map { DirectoryAuthenticator(directory: $0, next: nil, workers: workers) }
+                let known: [(any Authenticator)?] = [byDirectory, security.authenticator]
+                let sources = known.compactMap { $0 as? any LoginSource }
+                if !sources.isEmpty {
+                    security.sources = LoginChain(sources, tallies: LoginSourceTallies(), report: { _ in })
+                }
+                if let directory {
+                    security.authenticator = DirectoryAuthenticator(
+                        directory: directory, next: security.authenticator, workers: workers)
+                }
             }
             return security
         }
@@ -200,7 +209,8 @@ extension SecurityFileProblem {
     func diagnostic(in result: ConfigurationResult) -> Diagnostic {
         let severity: Diagnostic.Severity = severity == .error ? .error : .warning
         guard line == nil else { return Diagnostic(severity: severity, file: FullPath.of(file), line: line, message: message) }
-        let remark = StartRemark(option: option, value: file, message: advice ?? "\(isAddress ? file : FullPath.of(file)) \(message)")
+        let words = advice ?? "\(isAddress ? file : FullPath.of(file)) \(message)"
+        let remark = StartRemark(option: option, value: file, message: words)
         return remark.diagnostic(severity, in: result)
     }
 

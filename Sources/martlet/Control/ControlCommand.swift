@@ -32,6 +32,7 @@ struct ControlCommand: ParsableCommand {
             ControlLogCommand.self,
             ControlReloadCommand.self,
             ControlTokenCommand.self, ControlSecurityCommand.self, ControlMayCommand.self,
+            ControlLoginCommand.self,
             ControlCompleteCommand.self,
         ], optionsBeforeSubcommand: ControlOptions.self)
 }
@@ -256,6 +257,52 @@ struct ControlMayCommand: ControlSubcommand {
             ("listener", listener),
         ]
         guard try control.may(query) else { throw ExitCode(1) }
+    }
+}
+
+/// `martlet ctl login`.
+struct ControlLoginCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "login",
+        abstract: "Say which source of logins lets a user in or refuses it, and why.",
+        discussion: """
+            It asks the sources in their order, as a client's CONNECT would, and prints what each has said and how long that took. Nobody is \
+            let in, and a wrong password is not counted. The password, or the token, is one line of standard input. For example:
+
+              martlet ctl login explain anna <password.txt
+              martlet ctl login explain device-7 --client sensor-7 --no-password
+
+            Ends with 0 if the client would be let in, and with 1 if not.
+            """)
+
+    enum Action: String, ExpressibleByArgument, CaseIterable {
+        case explain
+    }
+
+    @OptionGroup(title: "Connection") var options: ControlOptions
+
+    @Argument(help: "explain.")
+    var action: Action
+
+    @Argument(help: "The user name. (default: a client without one)")
+    var username: String?
+
+    @Flag(name: .customLong("no-password"), help: "Try it without a password.")
+    var hasNoPassword = false
+
+    @Option(help: "The Client Identifier.", completion: ClientCompletion.kind)
+    var client: String?
+
+    @Option(help: "The address that the client comes from.")
+    var address: String?
+
+    @Option(help: "The listener, as the page Listeners names it: 'listener 1883'. (default: the first)")
+    var listener: String?
+
+    func act(_ control: Control, _ service: BrokerService) throws {
+        let members = [("username", username), ("clientid", client), ("address", address), ("listener", listener)]
+        let password = try hasNoPassword ? nil : PasswordPrompt.password()
+        guard try control.explainLogin(members, password: password) else { throw ExitCode(1) }
     }
 }
 

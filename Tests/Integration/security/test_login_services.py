@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import itertools
+import json
 import re
+import subprocess
 import time
 
 import pytest
@@ -254,6 +256,44 @@ class TestBadServices:
         assert len(users.questions) <= 64
         for wire in waiting:
             wire.close()
+
+
+HTTP = "listener 0 {directory}/http.sock\nprotocol http_api\n"
+
+
+def explain(program, broker, user: str, password: str, *more: str) -> tuple[int, dict]:
+    """What `martlet ctl login explain` says: its code, and the answer."""
+    command = [program.path, "ctl", "login", "explain", user, *more, "--json", "--socket", str(broker.directory / "http.sock")]
+    done = subprocess.run(command, input=f"{password}\n", capture_output=True, text=True)
+    return done.returncode, json.loads(done.stdout)
+
+
+class TestExplained:
+    def test_the_source_that_decides_is_named_with_what_the_others_say(self, start_broker, service, program, tmp_path):
+        users = service(by_password)
+        path = users_file(tmp_path, carl="c")
+        broker = start_broker(
+            configuration=f"allow_anonymous false\npassword_file {path}\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n{HTTP}"
+        )
+        code, found = explain(program, broker, "ann", "secret")
+        assert (code, found["result"], found["decided_by"], found["username"]) == (0, "allowed", "http", "ann")
+        assert [(step["source"], step["answer"]) for step in found["steps"]] == [("password_file", "unknown"), ("http", "allowed")]
+        assert all(step["took_us"] >= 0 for step in found["steps"])
+        code, found = explain(program, broker, "carl", "wrong")
+        assert (code, found["reason"]) == (1, "password_file refuses the client: wrong password.")
+        code, found = explain(program, broker, "carl", "c")
+        assert (code, found["decided_by"], len(found["steps"])) == (0, "password_file", 1)
+        users.respond = lambda question: Answer(status=503)
+        code, found = explain(program, broker, "nobody", "x")
+        assert (code, found["result"], found["steps"][-1]["answer"]) == (1, "unavailable", "failed")
+        assert "answers 503" in found["reason"] and "Login failed" not in broker.log
+
+    def test_a_broker_without_a_chain_explains_its_file(self, start_broker, program, tmp_path):
+        path = users_file(tmp_path, carl="c")
+        broker = start_broker(configuration=f"allow_anonymous false\npassword_file {path}\n{HTTP}")
+        assert explain(program, broker, "carl", "c")[0] == 0
+        code, found = explain(program, broker, "dora", "x")
+        assert (code, found["decided_by"], found["reason"]) == (1, None, "No source lets the client in: unknown user.")
 
 
 def connect_packet(client_id: str, user: str, password: str) -> bytes:

@@ -291,6 +291,41 @@ def test_a_login_is_renewed_within_the_session(start_broker, tmp_path, keys, met
     assert wire.receive(DISCONNECT).reason == NOT_AUTHORIZED, "another user's"
 
 
+def control(program, broker, *arguments: str, lines: str = "") -> subprocess.CompletedProcess:
+    command = [program.path, "ctl", *arguments, "--socket", str(broker.directory / "http.sock")]
+    return subprocess.run(command, input=lines, capture_output=True, text=True)
+
+
+def test_a_token_in_the_user_name_is_seen_nowhere(start_broker, program, tmp_path, keys):
+    (tmp_path / "keys.json").write_text(json.dumps(key_set(keys.values())))
+    broker = start_broker(
+        configuration=CONFIGURATION + "martlet_jwt_keys {directory}/keys.json\nmartlet_jwt_from username\nlog_type all\n"
+        "listener 0 {directory}/http.sock\nprotocol http_api\n", listener=False
+    )  # fmt: skip
+    trace = subprocess.Popen(
+        [program.path, "ctl", "trace", "--client", "c1", "--for", "60s", "--socket", str(broker.directory / "http.sock")],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    broker.wait_for_log("race")
+    good, ended, cut = sign(keys["P-256"]), sign(keys["P-256"], exp=1000), sign(keys["P-256"])[:-9]
+    wire, answer = connect(broker, None, user=good)
+    assert answer == SUCCESS
+    for token in [ended, cut]:
+        assert reason(broker, None, user=token, client="c2") == NOT_AUTHORIZED
+    broker.wait_for_log("its token is not accepted: .*user 'token:")
+    clients = control(program, broker, "clients", "--json")
+    assert clients.returncode == 0 and '"anna"' in clients.stdout, clients
+    closed = control(program, broker, "closed", "--json")
+    explained = control(program, broker, "login", "explain", ended, "--no-password")
+    assert explained.returncode == 1 and "it expired" in explained.stdout + explained.stderr, explained
+    wire.close()
+    trace.terminate()
+    seen = broker.log + clients.stdout + closed.stdout + explained.stdout + explained.stderr + trace.communicate(timeout=20)[0]
+    for token in [good, ended, cut]:
+        for part in token.split("."):
+            assert part[:40] not in seen
+
+
 # Keys of a server
 
 
@@ -364,6 +399,17 @@ def test_without_keys_nobody_comes_in_and_who_logs_in_by_file_does(start_broker,
     broker.wait_for_log("The login source jwt cannot fetch keys from http://127.0.0.1")
     assert reason(broker, "secret", user="bob") == SUCCESS
     assert reason(broker, "wrong", user="bob") == NOT_AUTHORIZED
+
+
+def test_a_login_by_auth_waits_for_the_keys_and_is_told_when_there_are_none(start_broker, issuer, keys):
+    for status, expected in [(200, SUCCESS), (503, UNAVAILABLE)]:
+        issuer.status = status
+        broker = server_broker(start_broker, issuer, "/keys", "martlet_jwt_from auth")
+        wire = Wire(broker.port)
+        head = text("MQTT") + bytes([5, 2, 0, 60]) + properties("OAUTH2-JWT", sign(keys["P-256"]))
+        wire.send(frame(CONNECT, 0, head + text("c1")))
+        assert wire.receive(CONNACK).body[1] == expected
+        wire.close()
 
 
 @pytest.mark.parametrize("answer", [b"{" * 100_000, b"x" * (2 << 20), b'{"keys":[]}', b'{"keys":' + b"[" * 40, b""], ids=["deep", "long", "none", "cut", "empty"])

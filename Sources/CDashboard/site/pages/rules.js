@@ -25,6 +25,31 @@ function check(page, listeners) {
   return panel('May a client do this?', form, answer);
 }
 
+/// Which source of logins decides about a user, asked as CONNECT would ask.
+function login(page, listeners) {
+  const inputs = {
+    username: h('input', { placeholder: 'none' }), password: h('input', { type: 'password', autocomplete: 'off', placeholder: 'none' }),
+    clientid: h('input', { placeholder: 'any' }), address: h('input', { placeholder: 'this one' }),
+    listener: select(listeners.filter(row => row.protocol !== 'httpapi').map(row => row.name)),
+  };
+  const answer = h('p', { class: 'answer', role: 'status' });
+  const steps = table([
+    { name: 'Source', cell: step => step.source }, { name: 'Answer', cell: step => step.answer }, { name: 'Reason', cell: step => step.reason },
+    { name: 'Milliseconds', number: true, cell: step => (step.took_us / 1000).toFixed(1) },
+  ], { caption: 'Sources of logins in the order in which they were asked', empty: 'Nobody was asked.' });
+  steps.element.hidden = true;
+  const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
+    const trial = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value]).filter(([, value]) => value !== ''));
+    const found = await api.post('logins/explain', trial);
+    answer.className = `answer ${found.result === 'allowed' ? 'good' : 'bad'}`;
+    answer.textContent = found.reason;
+    steps.element.hidden = false;
+    steps.show(found.steps);
+  }); } }, field('User name', inputs.username), field('Password or token', inputs.password), field('Client ID', inputs.clientid), field('Address', inputs.address),
+    inputs.listener.children.length > 1 && field('Listener', inputs.listener), h('button', { class: 'first' }, 'Ask'));
+  return panel('Who lets a client in?', form, answer, steps.element);
+}
+
 function files(page) {
   const place = h('div', { class: 'stack' });
   async function list() {
@@ -74,5 +99,6 @@ function files(page) {
 export default async function rules(page) {
   const title = h('div', { class: 'title' }, h('h1', {}, 'Rules'), h('p', {}, 'Who may publish and subscribe to what. The rules of dynamic security are on the page ', h('a', { href: '#/users' }, 'Users'), '.'));
   if (!page.isAdmin) return [title, h('p', { class: 'empty' }, 'Only administrators see rules.')];
-  return [title, check(page, (await api.get('listeners')).data), files(page)];
+  const listeners = (await api.get('listeners')).data;
+  return [title, check(page, listeners), login(page, listeners), files(page)];
 }

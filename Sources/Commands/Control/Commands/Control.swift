@@ -110,6 +110,36 @@ extension Control {
     }
 }
 
+extension Control {
+    /// `ctl login explain`: what each source of logins thinks of a login, and which one decides.
+    ///
+    /// - Parameters:
+    ///   - members: `username`, `clientid`, `address`, `listener` of the API; one that is nil is left out.
+    ///   - password: nil for none.
+    /// - Returns: whether the client would be let in.
+    public func explainLogin(_ members: [(String, String?)], password: String?) throws(ControlError) -> Bool {
+        var body = JSONObject()
+        for (name, value) in members + [("password", password)] {
+            if let value { body.set(name, value) }
+        }
+        let answer = try ask(ControlRequest(.post, ["logins", "explain"], body: body.text))
+        let value = try value(answer)
+        guard !output.isJSON else {
+            output.put(answer.body)
+            return value["result"].string == "allowed"
+        }
+        var table = TextTable([.text("SOURCE"), .text("ANSWER"), .number("MILLISECONDS"), .text("REASON")])
+        for step in value["steps"].array ?? [] {
+            let microseconds = step["took_us"].integer ?? 0
+            let tenths = String(microseconds / 1000) + "." + String(microseconds / 100 % 10)
+            table.rows.append([step["source"].cell, step["answer"].cell, tenths, step["reason"].string ?? ""])
+        }
+        if !table.rows.isEmpty { output.show(table, orSay: "") }
+        output.sayForeign(value["reason"].cell)
+        return value["result"].string == "allowed"
+    }
+}
+
 /// What ends a trace that is followed: Ctrl-C, or its time. A thread waits for it, since the one that reads waits for
 /// the broker.
 public enum TraceEnd {

@@ -1,0 +1,88 @@
+import Administration
+import BrokerModel
+import MQTTCodec
+import Platform
+import Security
+import ServerLoops
+
+/// Has the sources of logins explain themselves to administrators. Belongs to the control thread.
+final class LoginExplainer {
+    private let mailbox: Mailbox<ControlLoopMessage>
+    private let throttle: LoginThrottle
+    private var waiting: [Int: (LoginExplanation) -> Void] = [:]
+    private var lastNumber = 0
+
+    init(_ mailbox: Mailbox<ControlLoopMessage>, throttle: LoginThrottle) {
+        (self.mailbox, self.throttle) = (mailbox, throttle)
+    }
+
+    /// Asks the sources of a chain. `done` gets nil while as many logins are being explained as may be.
+    ///
+    /// - Returns: what to call when nobody waits for the answer any more.
+    func explain(
+        _ chain: LoginChain, _ trial: LoginTrial, _ done: @escaping (LoginTrialReport?) -> Void
+    ) -> () -> Void {
+        guard waiting.count < Limits.explainedLoginsMax else {
+            done(nil)
+            return {}
+        }
+        lastNumber += 1
+        let number = lastNumber
+        waiting[number] = { done(LoginTrialReport($0, of: trial)) }
+        let subject = throttle.subject(
+            network: trial.address, site: trial.address, userName: trial.userName, clientIdentifier: trial.clientIdentifier)
+        let login = chain.explain(
+            userName: trial.userName, password: trial.password, clientIdentifier: trial.clientIdentifier,
+            info: ConnectionInfo(address: trial.address, port: 0, listener: trial.listener), subject: subject
+        ) { [mailbox] explanation in mailbox.post(.loginExplained(number: number, explanation)) }
+        return { [weak self] in
+            self?.waiting[number] = nil
+            login.abandon()
+        }
+    }
+
+    /// Takes what the sources have said.
+    func explained(_ number: Int, _ explanation: LoginExplanation) { waiting.removeValue(forKey: number)?(explanation) }
+}
+
+extension LoginTrialReport {
+    fileprivate init(_ explanation: LoginExplanation, of trial: LoginTrial) {
+        switch explanation.outcome {
+        case .accepted(let userName, _, let grant):
+            self.init(.allowed)
+            self.userName = (userName ?? trial.userName)?.withoutToken
+            (isSuperuser, hasRules) = (grant?.isSuperuser ?? false, grant?.rights != nil)
+            (expiresAt, source) = (grant?.expiresAt, grant?.source)
+        case .refused(.serverBusy, _): self.init(.busy)
+        case .refused(.serverUnavailable, let failure):
+            self.init(.unavailable)
+            words = failure.words
+        case .refused(_, let failure):
+            self.init(.refused)
+            words = failure.words
+            if explanation.isDecided { source = explanation.steps.last?.source }
+        case .challenge: self.init(.refused)
+        }
+        steps = explanation.steps.map { Step($0) }
+    }
+}
+
+extension LoginTrialReport.Step {
+    fileprivate init(_ step: LoginExplanation.Step) {
+        let (answer, words): (Answer, String) =
+            switch step.answer {
+            case .allowed: (.allowed, "")
+            case .refused(let failure): (.refused, failure.words)
+            case .next(let failure): (.unknown, failure.words)
+            case .failed(let words): (.failed, words)
+            case .busy: (.busy, "too many logins wait")
+            }
+        self.init(source: step.source, answer: answer, words: words, microseconds: step.microseconds)
+    }
+}
+
+extension Limits {
+    /// Logins that are being explained at the same time; one more is refused. Bytes: 200,000 each, a token and what
+    /// belongs to it.
+    static let explainedLoginsMax = 16
+}
