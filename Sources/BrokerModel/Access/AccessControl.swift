@@ -62,6 +62,8 @@ extension AccessControl {
     ///
     /// - Parameters:
     ///   - control: the listener's rules; nil if it has none.
+    ///   - userName: who has logged in; nil without a name.
+    ///   - clientIdentifier: whose connection it is.
     ///   - grant: what the login brought along.
     public static func policy(
         _ control: AccessControl?, userName: EncodedString?, clientIdentifier: EncodedString, grant: LoginGrant?

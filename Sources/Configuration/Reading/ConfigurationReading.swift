@@ -270,8 +270,8 @@ struct ConfigurationReading: Sendable {
                 "it belongs in a listener's section, after a line \"listener PORT\"; in a bridge's section it is taken for \(place).",
                 at: line.position, option: line.name)
         }
-        // As in mosquitto, a file that begins with "protocol mqtt" says what holds anyway, and opens nothing by that: so does
-        // Home Assistant's.
+        // As in mosquitto, a file that begins with "protocol mqtt" says what holds anyway, and opens nothing by that:
+        // so does Home Assistant's.
         let saysNothing = line.name == "protocol" && line.value == ListenerProtocol.mqtt.rawValue
         if cursor.listener == 0 && defaultListenerPosition == nil && !saysNothing { defaultListenerPosition = line.position }
         return cursor.listener

@@ -103,7 +103,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
     public var loginJitterSeconds = 0
     public var accessCacheSeconds = 30
     public var accessJitterSeconds = 0
-    /// Of `jwt`, whose tokens stand in user names: what signs them, the claim with the user's name, and the access file.
+    /// Of `jwt`, whose tokens stand in user names: what signs them, the claim with the user's name, and the access
+    /// file.
     public var tokenSecret: String?
     public var tokenUserClaim = "sub"
     public var tokenAccessPath: String?

@@ -335,7 +335,9 @@ public protocol EnhancedAuthenticator: AnyObject, Sendable {
 public protocol EnhancedExchange: AnyObject {
     /// CONNECT or the AUTH that begins a re-authentication, with what the client sent along. The first call.
     ///
-    /// - Parameter reply: called once, now or later, on any thread.
+    /// - Parameters:
+    ///   - data: the Authentication Data of that packet; nil without.
+    ///   - reply: called once, now or later, on any thread.
     /// - Returns: what to tell when the client is gone; nil when nothing waits.
     func begin(
         data: [UInt8]?, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
