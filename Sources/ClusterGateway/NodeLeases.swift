@@ -168,12 +168,14 @@ struct NodeLeases {
                 }
                 if error.lacksRoom, step != .create { refusal = error }
                 // Of a stream that is there "insufficient resources" is said of disks.
-                return failed("JetStream: \(error)\(error.lacksServers && step == .create ? plan.replicasRemark(info) : "")", now)
+                let remark = error.lacksServers && step == .create ? plan.replicasRemark(info) : ""
+                return failed("JetStream, stream \(streamName): \(error)\(remark)", now)
             }
         case .nobody:
             return failed(
-                "JetStream does not answer there: it has no leader yet, has no room (then the servers' logs say so), "
-                    + "or is not switched on (nats-server --jetstream, or a block jetstream {})",
+                "JetStream does not answer there: the stream \(streamName) has no leader yet, or was deleted; or there is "
+                    + "no room (then the servers' logs say so); or it is not switched on (nats-server --jetstream, or a block "
+                    + "jetstream {})",
                 now)
         case .late: return failed("JetStream does not answer: its servers may lack a majority", now)
         case .lost: return .goesOn

@@ -180,7 +180,7 @@ import Testing
         let error = "{\"error\":{\"code\":503,\"err_code\":10008,\"description\":\"JetStream system temporarily unavailable\"}}"
         #expect(
             leases.answered(try answer(error), now: 1000, info: info)
-                == .failed("JetStream: JetStream system temporarily unavailable (503, 10008)"))
+                == .failed("JetStream, stream KV_martlet_c_nodes: JetStream system temporarily unavailable (503, 10008)"))
         leases.end()
         #expect(leases.dueAt == nil)
     }
@@ -202,7 +202,9 @@ import Testing
         _ = node.next(now: 10_000, info: info)
         _ = node.answered(try answer("{}"), now: 10_000, info: info)
         _ = node.next(now: 10_000, info: info)
-        #expect(node.answered(full, now: 10_000, info: info) == .failed("JetStream: insufficient resources (503, 10023)"))
+        #expect(
+            node.answered(full, now: 10_000, info: info)
+                == .failed("JetStream, stream KV_martlet_c_nodes: insufficient resources (503, 10023)"))
         #expect(node.takeRefusal()?.errorCode == 10_023 && node.takeRefusal() == nil)
     }
 

@@ -195,8 +195,9 @@ def test_another_number_of_partitions(case, site, traffic, add_node):
     case.saw(traffic.end(), answer=AT_ONCE, connect=AT_ONCE)
 
 
-@pytest.mark.parametrize("ahead", [pytest.param(seconds, marks=pytest.mark.incident(f"a clock is {words}", f"a node whose clock is 90 s {words}; messages with an expiry of 30 s"))
-                                   for seconds, words in ((90, "ahead"), (-90, "behind"))])  # fmt: skip
+@pytest.mark.parametrize("ahead", [
+    pytest.param(seconds, marks=pytest.mark.incident(f"a clock is {words}", "that of a node, by 90 s; messages with an expiry of 30 s"))
+    for seconds, words in ((90, "ahead"), (-90, "behind"))])  # fmt: skip
 def test_a_clock_is_wrong(case, site, add_node, tmp_path, ahead):
     layer = compile_layer(tmp_path, Path(__file__).parents[1] / "cluster" / "wrong_clock.c")
     node = add_node("wrong", site.servers[1].address, environment={"LD_PRELOAD": str(layer), "CLOCK_OFFSET_SECONDS": str(ahead)}).is_ready()

@@ -293,6 +293,7 @@ def test_leases_are_deleted(case, make_site):
         time.sleep(4)
         site.is_whole()
         traffic.goes_on()
+    case.told_by_one(site.nodes, "log", rf"[^\n]*the stream {LEASES} has no leader yet, or was deleted|stream {LEASES}: stream not found[^\n]*")
     case.told(site.nodes[0], "log", EXPIRED)
     case.saw(traffic.end(), answer=60, connect=60)
 
