@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 import pytest
-from cluster.nats import NatsServer
 from cluster.site import Node, Site
 from incidents.case import Case, Row
 from incidents.traffic import Traffic, doors_of
@@ -127,17 +126,3 @@ def add_node(program, tmp_path) -> Iterator[Callable[..., Node]]:
         node.broker.finish()
         shutil.rmtree(node.store, ignore_errors=True)
         print(f"--- log of {node.name}\n{node.broker.log[-5000:]}")
-
-
-@pytest.fixture
-def start_servers(tmp_path) -> Iterator[Callable[..., NatsServer]]:
-    """One server alone."""
-    servers: list[NatsServer] = []
-
-    def start(**options) -> NatsServer:
-        servers.append(NatsServer(tmp_path, f"alone{len(servers)}", **options))
-        return servers[-1].start()
-
-    yield start
-    for server in servers:
-        server.kill()

@@ -79,13 +79,12 @@ def test_a_host_is_cut_off(case, halls):
     case.begins(halls.nodes)
     traffic = Traffic("cut", [lambda index=index: halls.door(index) for index in range(3)])
     traffic.goes_on()
-    stays = Wire.receive_end
     lonely = halls.door(2)
     assert lonely.connect("lonely")[1] == 0
     for cable in ((0, 2), (1, 2)):
         halls.hosts.pull(*cable)
     began = time.monotonic()
-    reason = stays(lonely, 4 * PATIENCE)
+    reason = lonely.receive_end(4 * PATIENCE)
     assert reason == SHUTTING_DOWN
     case.notes(f"a client of the lonely node is disconnected with {reason:#x} after {time.monotonic() - began:.1f} s")
     with halls.hosts.all[2].inside():

@@ -13,7 +13,7 @@ from cluster.test_sessions import LASTS, SHUTTING_DOWN, TAKEN_OVER, UNAVAILABLE,
 from durability.unsynced_disk import compile_layer
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PUBACK, PUBLISH, SUBSCRIBE, Will, frame, text
-from incidents.traffic import Publisher, Subscriber, Traffic, doors_of
+from incidents.traffic import Publisher, Subscriber, doors_of
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(300)]
 

@@ -1,6 +1,5 @@
 """What happens to the NATS servers, and to what they keep."""
 
-import json
 import re
 import signal
 import time
