@@ -102,11 +102,11 @@ extension ClusterLogReading {
         return true
     }
 
-    fileprivate func learn(_ step: FlowStep, _ session: Session, _ log: ShardLog) {
+    fileprivate func learn(_ step: FlowStep, _ session: Session) {
         guard session.cluster.epoch > 0, session.connection == nil, step.kind != .mark, step.place > session.stepFloor,
-            step.place > log.newestSteps[session.key]?[step.packetIdentifier] ?? .start
+            step.place > session.opening.newestSteps[step.packetIdentifier] ?? .start
         else { return }
-        log.newestSteps[session.key, default: [:]][step.packetIdentifier] = step.place
+        session.opening.newestSteps[step.packetIdentifier] = step.place
         switch step.kind {
         case .received(let digest):
             let isNew = session.receivedIdentifiers.insert(step.packetIdentifier, digest: digest)
@@ -128,21 +128,30 @@ extension ClusterLogReading {
         else {
             return
         }
-        log.newestSteps = log.newestSteps.filter { moves.replays[$0.key] != nil || moves.marks[$0.key] != nil }
+        for session in shard.sessions.all where session.cluster.epoch > 0 { forgetKnownSteps(of: session) }
         endWaits(moves)
     }
 
     /// Lets those sessions go on of which all is known by now.
     func endWaits(_ moves: SessionMoves) {
-        let waiting = moves.awaitingLog.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-        for name in waiting where shard.sessions.find(name).map({ moves.marks[$0.key] == nil && !awaitsLog($0, moves) }) ?? true {
-            endWait(name, moves)
+        for name in moves.awaitingLog {
+            let waits = shard.sessions.find(name).map { $0.opening.mark != nil || awaitsLog($0, moves) } ?? false
+            if !waits { endWait(name, moves) }
         }
+    }
+
+    /// Forgets the steps of a session if the log has none that are unknown here.
+    func forgetKnownSteps(of session: Session) {
+        guard shard.clusterLog?.unread.isEmpty == true, !session.isReplaying, session.opening.mark == nil,
+            !session.opening.newestSteps.isEmpty
+        else { return }
+        session.opening.newestSteps = [:]
     }
 
     /// Nothing that the log has of a session is unknown here any more.
     private func endWait(_ name: EncodedString, _ moves: SessionMoves) {
-        guard let epoch = moves.awaitingLog.removeValue(forKey: name) else { return }
+        guard let epoch = moves[name].awaitsLogBy else { return }
+        moves[name].awaitsLogBy = nil
         moves.hasNews = true
         guard let session = shard.sessions.find(name), session.cluster.isClaimed, session.cluster.epoch == epoch else { return }
         shard.connecting.finishClaim(name, epoch: epoch, moves)
@@ -150,16 +159,18 @@ extension ClusterLogReading {
 
     /// This node keeps a session no more while its client waits: who comes next claims it anew.
     func endWaitInVain(_ name: EncodedString, _ moves: SessionMoves, _ explanation: String) {
-        if moves.awaitingLog.removeValue(forKey: name) != nil { shard.connecting.claimFailed(Array(name.bytes), explanation) }
+        guard moves[name].awaitsLogBy != nil else { return }
+        moves[name].awaitsLogBy = nil
+        shard.connecting.claimFailed(Array(name.bytes), explanation)
     }
 
     /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one
     /// that is another's: one that was here before the broker's start, or was restored from the log.
     func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
-        if moves.doubts[session.key] != nil { return true }
-        if moves.marks[session.key] != nil {
+        if session.opening.doubtMarkedAt != nil { return true }
+        if session.opening.mark != nil {
             // Who asks again may do so because the mark was lost.
-            if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
+            if moves[session.clientIdentifier].awaitsLogBy != nil { mark(session, moves) }
             return true
         }
         return session.times.createdAt == 0 && shard.clusterLog?.unread.isEmpty == false
@@ -171,7 +182,9 @@ extension ClusterLogReading {
     func mark(_ session: Session, _ moves: SessionMoves) {
         guard let port = shard.cluster, let log = port.log else { return }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        moves.marks[session.key] = SessionMoves.Mark(number: place.number, unread: Set(log.places.places.indices))
+        moves.change(openingOf: session) {
+            $0.mark = SessionOpening.Mark(number: place.number, unread: Set(log.places.places.indices))
+        }
         port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session))
         awaitLog(port)
     }
@@ -179,21 +192,22 @@ extension ClusterLogReading {
     /// To be called about each second: what was in doubt when nobody could say what became of it is known when a mark
     /// behind it is read.
     func markDoubts(_ moves: SessionMoves) {
-        let due = moves.doubts.filter { $0.value.markedAt == 0 || shard.now >= $0.value.markedAt + Limits.doubtMarkMilliseconds }
-        for (key, doubt) in due.sorted(by: { $0.key < $1.key }) {
-            moves.doubts[key]?.markedAt = shard.now
-            mark(doubt.session, moves)
+        let due = moves.underWay.values.filter {
+            $0.opening.doubtMarkedAt.map { $0 == 0 || shard.now >= $0 + Limits.doubtMarkMilliseconds } ?? false
+        }
+        for session in due.sorted(by: { $0.key < $1.key }) {
+            moves.change(openingOf: session) { $0.doubtMarkedAt = shard.now }
+            mark(session, moves)
         }
     }
 
     fileprivate func passed(_ mark: FlowStep, of session: Session, _ partition: Int) {
-        let key = session.key
-        guard let moves = shard.cluster?.moves, moves.marks[key]?.number == mark.place.number,
-            moves.marks[key]?.unread.remove(partition) != nil, moves.marks[key]?.unread.isEmpty == true
+        guard let moves = shard.cluster?.moves, session.opening.mark?.number == mark.place.number,
+            session.opening.mark?.unread.remove(partition) != nil, session.opening.mark?.unread.isEmpty == true
         else { return }
-        (moves.marks[key], moves.doubts[key]) = (nil, nil)
-        if let replay = moves.replays[key] { shard.sessionReplay.markIsRead(replay, moves) }
-        if shard.clusterLog?.unread.isEmpty == true, moves.replays[key] == nil { shard.clusterLog?.newestSteps[key] = nil }
+        moves.change(openingOf: session) { ($0.mark, $0.doubtMarkedAt) = (nil, nil) }
+        if let replay = session.replay { shard.sessionReplay.markIsRead(replay, moves) }
+        forgetKnownSteps(of: session)
         if !awaitsLog(session, moves) { endWait(session.clientIdentifier, moves) }
     }
 
@@ -202,20 +216,19 @@ extension ClusterLogReading {
     func beginSteps(_ log: ShardLog) {
         guard shard.sessions.all.contains(where: { $0.cluster.epoch > 0 }) else { return }
         log.unread = Set(log.places.places.indices)
-        log.newestSteps = shard.clusterRows.steps
+        for session in shard.sessions.all {
+            guard let steps = shard.clusterRows.steps[session.key] else { continue }
+            session.opening.newestSteps = steps
+            for place in steps.values { log.recordStep(place.number) }
+        }
         shard.clusterRows.steps = [:]
-        for place in log.newestSteps.values.joined().map(\.value) { log.recordStep(place.number) }
     }
 
     // MARK: For the next owner
 
     /// Whether the log may have steps of a session that are unknown here.
     func lacksSteps(_ session: Session) -> Bool {
-        guard let moves = shard.cluster?.moves else {
-            return session.cluster.isReplaying || shard.clusterLog?.unread.isEmpty == false
-        }
-        return session.cluster.isReplaying || shard.clusterLog?.unread.isEmpty == false || moves.marks[session.key] != nil
-            || moves.doubts[session.key] != nil
+        session.isReplaying || shard.clusterLog?.unread.isEmpty == false || !session.opening.isKnown
     }
 
     /// Up to which step what is known here of a session's identifiers holds.
@@ -242,8 +255,7 @@ extension BrokerShard {
     /// - Parameter isOwn: whether they are of this incarnation of this node.
     public func hearsSteps(isOwn: Bool) -> Bool {
         guard let log = clusterLog, let moves = cluster?.moves else { return false }
-        guard moves.marks.isEmpty, moves.doubts.isEmpty else { return true }
-        return isOwn ? log.hasUnlogged : !log.unread.isEmpty || !moves.replays.isEmpty
+        return !moves.underWay.isEmpty || (isOwn ? log.hasUnlogged : !log.unread.isEmpty)
     }
 
     /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
@@ -258,11 +270,11 @@ extension BrokerShard {
         if isOwn, step.kind != .mark, clusterLogReading.confirm(step, log) { return }
         guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }
         if isOwn, step.kind != .mark {
-            if cluster?.moves?.doubts[session.key] != nil { clusterLogReading.learn(step, session, log) }
+            if session.opening.doubtMarkedAt != nil { clusterLogReading.learn(step, session) }
         } else if isOwn {
             clusterLogReading.passed(step, of: session, partition)
         } else if clusterLogReading.lacksSteps(session) {
-            clusterLogReading.learn(step, session, log)
+            clusterLogReading.learn(step, session)
         }
     }
 
@@ -283,6 +295,6 @@ extension BrokerShard {
             replay.restoration?.flows.record(step)
             return
         }
-        clusterLogReading.learn(step, replay.session, log)
+        clusterLogReading.learn(step, replay.session)
     }
 }

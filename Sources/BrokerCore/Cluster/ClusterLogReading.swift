@@ -76,7 +76,7 @@ struct ClusterLogReading {
             let session = shard.sessions.find(index: first.session.index, generation: first.session.generation)
             _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
             guard !isRefused, let session, session.cluster.epoch > 0 else { continue }
-            shard.cluster?.moves?.doubts[session.key] = SessionMoves.Doubt(session: session)
+            shard.cluster?.moves?.change(openingOf: session) { $0.doubtMarkedAt = 0 }
         }
         for item in held where item.kind != .connack {
             guard let connection = shard.connections.find(item.connection), connection.state == .connected else { continue }
@@ -143,8 +143,8 @@ struct ClusterLogReading {
             shard.sessionRows.keep(session)
         }
         guard let moves = shard.cluster?.moves else { return }
-        for replay in moves.replays.values { replay.through.cut(partition, at: last) }
-        for save in moves.saves.values { save.mark?.places.cut(partition, at: last) }
+        for session in moves.underWay.values { session.replay?.through.cut(partition, at: last) }
+        for session in moves.saveOrder { shard.sessions.find(session)?.save?.mark?.places.cut(partition, at: last) }
     }
 
     /// Writes down how far was read, when the broker ends.

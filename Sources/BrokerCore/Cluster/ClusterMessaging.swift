@@ -141,7 +141,7 @@ extension BrokerShard {
         if claimsSessions {
             connecting.joinMoves(port)
         } else {
-            for session in sessions.all { session.cluster.isReplaying = false }
+            for session in sessions.all { session.phase = .whole }
         }
         for session in sessions.all { session.publisherKey = clusterMessaging.publisherKey(of: session.clientIdentifier) }
         if claimsSessions, let log = port.log { clusterDispatching.beginDispatch(port, log) }

@@ -40,9 +40,6 @@ final class ShardLog {
     /// The partitions that have not been read as far as they went when this node found them, if it has sessions of an
     /// earlier incarnation.
     var unread: Set<Int> = []
-    /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet
-    /// identifier, by the session's key.
-    var newestSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
     /// Packet identifiers that clients have ended the flows of since the last step of their session, by its key.
     private var finished: [UInt64: [UInt16]] = [:]
     /// Whether so much waits for the log that publishers are refused.

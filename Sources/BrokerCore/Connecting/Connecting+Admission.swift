@@ -48,8 +48,8 @@ extension Connecting {
     /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be
     /// too late for what has become due before it. [MQTT-3.1.2-23 v5]
     private func livingSession(_ identifier: EncodedString, isClaimed: Bool) -> Session? {
-        guard let known = shard.sessions.find(identifier), known.connection == nil, !known.cluster.isMoving,
-            !known.cluster.isRestored,
+        guard let known = shard.sessions.find(identifier), known.connection == nil, !known.isMoving,
+            !known.isRestored,
             min(known.times.endsAt, known.willDueAt) <= shard.now, isClaimed || !shard.moves.mustBeAssumed(known)
         else {
             return shard.sessions.find(identifier)

@@ -17,24 +17,24 @@ extension Connecting {
         let session = shard.sessions.find(name)
         // A claim counts once.
         if let session, session.cluster.isClaimed, session.cluster.epoch == epoch, epoch != 0 {
-            if moves.imports[name] == nil { finishClaim(name, epoch: epoch, moves) }
+            if moves[name].sessionImport == nil { finishClaim(name, epoch: epoch, moves) }
             return
         }
         switch origin {
         case .here:
-            if let session, moves.exports[session.key] != nil { shard.departures.stay(session, moves) }
-            if let session, moves.imports[name]?.isWhole == false { discard(session) }
+            if let session, session.export != nil { shard.departures.stay(session, moves) }
+            if let session, moves[name].sessionImport?.isWhole == false { discard(session) }
             finishClaim(name, epoch: epoch, moves)
         case .nowhere:
             // What its client had here, it ends itself, with its will.
-            let endsItself = session?.cluster.isClaimed == true && moves.claims[name]?.cleanStart == true
+            let endsItself = session?.cluster.isClaimed == true && moves[name].claim?.cleanStart == true
             if let session, !endsItself { discard(session) }
-            moves.imports[name] = nil
+            moves[name].sessionImport = nil
             finishClaim(name, epoch: epoch, moves)
         case .arriving:
             if let session { discard(session) }
             moves.lastArrival += 1
-            moves.imports[name] = SessionImport(number: moves.lastArrival, epoch: epoch)
+            moves[name].sessionImport = SessionImport(number: moves.lastArrival, epoch: epoch)
         }
     }
 
@@ -48,17 +48,14 @@ extension Connecting {
     ///   - isTold: whether the log tells of it.
     func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false, isTold: Bool = true) {
         guard let moves = shard.cluster?.moves, let name = EncodedString(identifier) else { return }
-        if let sessionImport = moves.imports.removeValue(forKey: name), !sessionImport.isWhole, let session = sessionImport.session
-        {
-            discard(session)
-        }
+        let sessionImport = moves[name].sessionImport
+        moves[name].sessionImport = nil
+        if let sessionImport, !sessionImport.isWhole, let session = sessionImport.session { discard(session) }
         // Who comes next asks again for what the session lacks.
-        if let session = shard.sessions.find(name), let replay = moves.replays[session.key] {
+        if let replay = shard.sessions.find(name)?.replay {
             (replay.isAsked, replay.isAnswered) = (false, false)
         }
-        guard let claim = moves.claims.removeValue(forKey: name), let connection = shard.connections.find(claim.connection) else {
-            return
-        }
+        guard let claim = moves.takeClaim(of: name), let connection = shard.connections.find(claim.connection) else { return }
         let reason: ReasonCode = isForeign ? .clientIdentifierNotValid : .serverUnavailable
         advance(connection, .claimFailed(ConnectRefusal(reason, explanation, isTold: isTold)))
     }
@@ -73,8 +70,8 @@ extension Connecting {
             for packetIdentifier in known { _ = session.receivedIdentifiers.insert(packetIdentifier, digest: 0) }
         }
         // What they lacked when the broker ended, they lack still.
-        for session in shard.sessions.all where session.cluster.isReplaying {
-            session.cluster.isReplaying = false
+        for session in shard.sessions.all where session.isReplaying {
+            session.phase = .whole
             let floor = session.logFloor
             session.logFloor = nil
             if let floor { shard.sessionReplay.beginReplay(of: session, from: floor, moves) }
@@ -91,7 +88,7 @@ extension Connecting {
             return false
         }
         guard cluster.isAway else { return true }
-        if let session = existing.session, session.cluster.isMoving || session.cluster.isReplaying {
+        if let session = existing.session, session.isMoving || session.isReplaying {
             throw ConnectRefusal(.serverUnavailable, "the session is not complete, and the cluster cannot be reached.")
         }
         return false
@@ -104,8 +101,8 @@ extension Connecting {
         guard let moves = shard.cluster?.moves else { return }
         connect.awaited = .claim
         let identifier = connect.packet.clientIdentifier
-        let earlier = moves.claims.updateValue(
-            SessionMoves.Claim(connection: connection.id, cleanStart: connect.packet.cleanStart), forKey: identifier)
+        let earlier = moves[identifier].claim
+        moves[identifier].claim = ComingSession.Claim(connection: connection.id, cleanStart: connect.packet.cleanStart)
         shard.memoryBound.recount(connection)
         guard let earlier else {
             let claim = SessionClaim(
@@ -122,10 +119,10 @@ extension Connecting {
 
     /// A client does not wait for its session any more: who comes next asks again.
     func forgetClaim(of connect: PendingConnect, _ connection: Connection) {
-        guard let moves = shard.cluster?.moves, moves.claims[connect.packet.clientIdentifier]?.connection == connection.id else {
+        guard let moves = shard.cluster?.moves, moves[connect.packet.clientIdentifier].claim?.connection == connection.id else {
             return
         }
-        moves.claims[connect.packet.clientIdentifier] = nil
+        moves[connect.packet.clientIdentifier].claim = nil
     }
 
     /// The node keeps a session, and all of it is here but for what it lacks of the log.
@@ -140,17 +137,17 @@ extension Connecting {
             }
             shard.saves.markClaimed(of: session, moves)
         }
-        if let session, let replay = moves.replays[session.key] {
+        if let session, let replay = session.replay {
             // Who asks again may do so because the mark was lost.
             if replay.restoration?.phase == .awaitingMark { shard.clusterLogReading.mark(session, moves) }
             replay.isAnswered = true
             return shard.sessionReplay.ask(for: replay)
         }
         if let session, shard.clusterLogReading.awaitsLog(session, moves) {
-            moves.awaitingLog[name] = epoch
+            moves[name].awaitsLogBy = epoch
             return
         }
-        guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else {
+        guard let claim = moves.takeClaim(of: name), let connection = waiting(claim) else {
             // Its client has gone, and there is nothing to keep.
             if session == nil { shard.effects.append(.cluster(.sessionEnded(identifier: Array(name.bytes)))) }
             return
@@ -165,7 +162,7 @@ extension Connecting {
     }
 
     /// The connection that waits for a session, if it still does.
-    private func waiting(_ claim: SessionMoves.Claim) -> Connection? {
+    private func waiting(_ claim: ComingSession.Claim) -> Connection? {
         guard let connection = shard.connections.find(claim.connection), connection.state == .authenticating else { return nil }
         return connection
     }
@@ -200,25 +197,23 @@ extension Connecting {
     func endMoves(of session: Session) {
         guard let moves = shard.cluster?.moves else { return }
         // The next connection's claim may have been answered already: then this node goes on to keep what that begins.
-        if session.cluster.isClaimed, session.freesRoom, moves.claims[session.clientIdentifier] == nil {
+        if session.cluster.isClaimed, session.freesRoom, moves[session.clientIdentifier].claim == nil {
             shard.effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
-        shard.saves.forgetSave(of: session, moves)
-        (moves.marks[session.key], moves.doubts[session.key], moves.passedOn[session.key]) = (nil, nil, nil)
+        shard.saves.forgetSave(of: session)
         _ = shard.clusterLog?.takeFinished(of: session)
         session.cluster.isClaimed = false
-        if let replay = moves.replays.removeValue(forKey: session.key) {
-            replay.aside = []
-            session.cluster.isReplaying = false
-        }
-        guard session.cluster.isMoving else { return }
-        session.cluster.isMoving = false
-        if let export = moves.exports.removeValue(forKey: session.key) {
+        (session.opening, session.passedOnUntil) = (SessionOpening(), nil)
+        let export = session.export
+        let wasMoving = session.isMoving
+        moves.change(phaseOf: session, to: .whole)
+        guard wasMoving else { return }
+        if let export {
             shard.departures.takeBack(export)
             for held in export.subscriptions { shard.sessionRows.forgetSubscription(held.storeNumber) }
         }
-        if let sessionImport = moves.imports[session.clientIdentifier], sessionImport.session === session {
-            moves.imports[session.clientIdentifier] = nil
+        if let sessionImport = moves[session.clientIdentifier].sessionImport, sessionImport.session === session {
+            moves[session.clientIdentifier].sessionImport = nil
             for serial in sessionImport.groups {
                 if let group = shard.groups.find(serial: serial) { shard.shareGroups.removeIfEmpty(group) }
             }

@@ -169,7 +169,7 @@ public struct Recovery: ~Copyable {
         let shard = shards[shards[0].placement.shard(of: row.clientIdentifier)]
         guard let session = shard.sessionRows.restore(row, key: key) else { return false }
         sessions[key] = RestoredSession(shard: shard, session: session, isConnected: row.isConnected)
-        if isRebalancing, !logPositions.isEmpty, !session.cluster.isReplaying {
+        if isRebalancing, !logPositions.isEmpty, !session.isReplaying {
             let floor = logFloor(of: row.clientIdentifier)
             session.logFloor = floor.map { session.logFloor?.later($0) ?? $0 } ?? session.logFloor
         }

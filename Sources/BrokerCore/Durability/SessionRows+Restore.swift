@@ -25,7 +25,8 @@ extension SessionRows {
         (session.will, session.willName) = (row.will, row.willName)
         session.times.endsAt = row.endsAt.map { shard.shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shard.shardClock($0) } ?? .max
-        (session.logFloor, session.cluster.isReplaying, session.cluster.epoch) = (row.logFloor, row.lacksLog, row.epoch)
+        (session.logFloor, session.cluster.epoch) = (row.logFloor, row.epoch)
+        if row.lacksLog { session.phase = .replaying(nil) }
         session.stepFloor = row.stepFloor ?? FlowStep.Place(epoch: row.epoch, number: 0)
         shard.accessChecks.renewAccess(session)
         session.bounds.isQueueDoubtful = true

@@ -45,9 +45,9 @@ struct SessionRows {
     private func stored(_ session: Session) -> StoredSession {
         var row = given(session)
         // Before the cluster is joined, or without one, as it was.
-        (row.epoch, row.logFloor, row.lacksLog) = (session.cluster.epoch, session.logFloor, session.cluster.isReplaying)
+        (row.epoch, row.logFloor, row.lacksLog) = (session.cluster.epoch, session.logFloor, session.isReplaying)
         if session.cluster.epoch > 0 { row.stepFloor = session.stepFloor }
-        if let moves = shard.cluster?.moves { shard.arrivals.record(moves, of: session, in: &row) }
+        if shard.cluster?.moves != nil { shard.arrivals.record(session, in: &row) }
         return row
     }
 

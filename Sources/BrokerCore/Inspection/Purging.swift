@@ -160,7 +160,7 @@ struct Purging {
             guard !session.storage.isSifted else { return .waiting }
             (session.storage.isSifted, purge.isSifting) = (true, true)
         }
-        if session.cluster.isMoving { return endSifting(session, &purge, .stopped(.moving)) }
+        if session.isMoving { return endSifting(session, &purge, .stopped(.moving)) }
         if purge.unreadableCount > Limits.purgedRowsUnreadableMax {
             return endSifting(session, &purge, .stopped(.unreadable(purge.unreadableCount)))
         }

@@ -66,7 +66,7 @@ struct MatchCache: ~Copyable {
             if subscriber.isSession {
                 let session = sessions.subscriber(subscriber.index)
                 // Of a session that leaves for another node some may still stand in the tree.
-                if let session, session.with({ !$0.cluster.isMoving && $0.mayReceive(topic) }) {
+                if let session, session.with({ !$0.isMoving && $0.mayReceive(topic) }) {
                     add(record.terms, of: session, to: line)
                 }
             } else if subscriber.isShard {

@@ -8,20 +8,20 @@ struct SessionArrivals {
     /// A piece of a session that was claimed and arrives; pieces come in their order. One that was here before counts
     /// once.
     func sessionArrives(_ identifier: [UInt8], _ piece: SessionChunk) {
-        guard let moves = shard.cluster?.moves, let name = EncodedString(identifier), let sessionImport = moves.imports[name],
-            !sessionImport.isWhole,
+        guard let moves = shard.cluster?.moves, let name = EncodedString(identifier),
+            let sessionImport = moves[name].sessionImport, !sessionImport.isWhole,
             piece.number >= sessionImport.nextSessionChunk
         else { return }
         shard.storing.beginPacket()
         if piece.number == 0, piece.isLast, piece.bytes.isEmpty {
             // Who kept it has nothing of it.
-            moves.imports[name] = nil
+            moves[name].sessionImport = nil
             return shard.connecting.finishClaim(name, epoch: sessionImport.epoch, moves)
         }
         let isLegible =
-            piece.number == sessionImport.nextSessionChunk && piece.bytes.withUnsafeBytes { take($0, sessionImport, name) }
+            piece.number == sessionImport.nextSessionChunk && piece.bytes.withUnsafeBytes { take($0, sessionImport, name, moves) }
         guard isLegible, let session = sessionImport.session else {
-            moves.imports[name] = nil
+            moves[name].sessionImport = nil
             if let session = sessionImport.session { shard.connecting.discard(session) }
             shard.log(.error) { "Error: What another node has sent of the session of client \(name) cannot be read." }
             shard.effects.append(.cluster(.illegible(identifier: identifier)))
@@ -37,15 +37,15 @@ struct SessionArrivals {
     }
 
     /// What of a session that moves stands in its row alone.
-    func record(_ moves: SessionMoves, of session: Session, in row: inout StoredSession) {
-        if let export = moves.exports[session.key] {
+    func record(_ session: Session, in row: inout StoredSession) {
+        if let export = session.export {
             // It is given no more of the log, and whether its will is said is the other node's to decide.
             (row.logFloor, row.lacksLog) = (export.places, true)
             (row.will, row.willDueAt, row.willName) = (nil, nil, nil)
             return
         }
-        row.isArriving = session.cluster.isMoving || session.cluster.isRestored
-        guard let floor = session.logFloor, !session.cluster.isReplaying,
+        row.isArriving = session.isMoving || session.isRestored
+        guard let floor = session.logFloor, !session.isReplaying,
             shard.clusterLog?.places.isBehind(floor) == false
         else { return }
         // All sessions of the shard have been given that, and it is written down: after a crash nothing of it is read
@@ -56,14 +56,16 @@ struct SessionArrivals {
 
     // MARK: Items
 
-    private func take(_ bytes: UnsafeRawBufferPointer, _ sessionImport: SessionImport, _ name: EncodedString) -> Bool {
+    private func take(
+        _ bytes: UnsafeRawBufferPointer, _ sessionImport: SessionImport, _ name: EncodedString, _ moves: SessionMoves
+    ) -> Bool {
         var reader = RecordReader(bytes)
         guard reader.read(UInt8.self) == ChunkItem.version else { return false }
         while !reader.isAtEnd {
             guard let kind = reader.read(UInt8.self).flatMap({ ChunkItem.Kind(rawValue: $0) }) else { return false }
             let isTaken =
                 switch kind {
-                case .session: importSession(&reader, sessionImport, name)
+                case .session: importSession(&reader, sessionImport, name, moves)
                 case .subscription: importSubscription(&reader, sessionImport)
                 case .entry: importEntry(&reader, sessionImport)
                 case .receipt: importReceipt(&reader, sessionImport)
@@ -76,7 +78,9 @@ struct SessionArrivals {
         return true
     }
 
-    private func importSession(_ reader: inout RecordReader, _ sessionImport: SessionImport, _ name: EncodedString) -> Bool {
+    private func importSession(
+        _ reader: inout RecordReader, _ sessionImport: SessionImport, _ name: EncodedString, _ moves: SessionMoves
+    ) -> Bool {
         guard sessionImport.session == nil, let body = reader.readBytes(), let placesBody = reader.readBytes(),
             let row = body.withUnsafeBytes({ StoredSession(decoding: $0) }),
             let places = placesBody.withUnsafeBytes({ StoredLogPositions(decoding: $0) }), row.clientIdentifier == name,
@@ -92,7 +96,7 @@ struct SessionArrivals {
         if row.isConnected, row.expiryIntervalSeconds != .max {
             session.times.endsAt = shard.now + UInt64(row.expiryIntervalSeconds) * 1000
         }
-        session.cluster.isMoving = true
+        moves.change(phaseOf: session, to: .importing)
         (sessionImport.session, sessionImport.places) = (session, places.places)
         shard.sessionRows.keep(session)
         return true
@@ -193,7 +197,7 @@ struct SessionArrivals {
     /// lacks.
     private func complete(_ sessionImport: SessionImport, _ session: Session, _ moves: SessionMoves) {
         sessionImport.isWhole = true
-        session.cluster.isMoving = false
+        moves.change(phaseOf: session, to: .whole)
         session.cluster.isClaimed = true
         let places = sessionImport.places ?? LogPositions(partitions: 1)
         // What is queued was lost with the node that had the queue.
@@ -206,7 +210,7 @@ struct SessionArrivals {
         } else {
             shard.sessionReplay.beginReplay(of: session, from: places, moves)
         }
-        moves.replays[session.key]?.isAnswered = true
+        session.replay?.isAnswered = true
         if sessionImport.lacksSteps { shard.clusterLogReading.mark(session, moves) }
         shard.sessionRows.keep(session)
         shard.memoryBound.recount(session)
@@ -222,13 +226,13 @@ struct SessionArrivals {
         shard.saves.giveSaves(moves)
         guard let journal = shard.journal else { return }
         for notice in moves.takeNotices(persisted: journal.persisted) {
-            guard let sessionImport = moves.imports[notice.identifier], sessionImport.number == notice.sessionImport else {
+            guard let sessionImport = moves[notice.identifier].sessionImport, sessionImport.number == notice.sessionImport else {
                 continue
             }
             shard.effects.append(.cluster(.arrived(identifier: Array(notice.identifier.bytes), number: notice.number)))
             guard notice.isLast, let session = sessionImport.session else { continue }
-            moves.imports[notice.identifier] = nil
-            if let replay = moves.replays[session.key] {
+            moves[notice.identifier].sessionImport = nil
+            if let replay = session.replay {
                 shard.sessionReplay.ask(for: replay)
             } else {
                 finishRestored(session, moves)

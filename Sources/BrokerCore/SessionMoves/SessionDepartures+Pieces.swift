@@ -138,7 +138,8 @@ extension SessionDepartures {
 
     /// Rows of a queue that leaves have been read.
     func receivedRows(_ answer: StoreRows, ofExport round: Int) {
-        guard let moves = shard.cluster?.moves, let export = moves.exports[answer.request.sessionKey], export.round == round
+        guard let moves = shard.cluster?.moves, let export = moves.underWay[answer.request.sessionKey]?.export,
+            export.round == round
         else { return }
         var position = 0
         for awaited in export.awaited {

@@ -19,14 +19,12 @@ struct SessionDepartures {
         guard let name = EncodedString(identifier), let session = shard.sessions.find(name), !isOwnClients(session) else {
             return giveNothing(identifier)
         }
-        if let export = moves.exports[session.key], !cleanStart {
+        if let export = session.export, !cleanStart {
             if export.stage != .settling { export.begin() }
             return moves.makeBusy(export)
         }
         // Half of it is here: who gave it still has all.
-        if session.cluster.isRestored || session.cluster.isMoving && moves.imports[name] != nil {
-            shard.connecting.discard(session)
-        }
+        if session.isRestored || session.isMoving && moves[name].sessionImport != nil { shard.connecting.discard(session) }
         session.cluster.isClaimed = false
         close(session, cleanStart: cleanStart)
         guard shard.sessions.find(name) === session else { return giveNothing(identifier) }
@@ -35,7 +33,7 @@ struct SessionDepartures {
 
     /// The other node has a chunk, durably.
     func chunkTaken(_ identifier: [UInt8], number: Int) {
-        guard let moves = shard.cluster?.moves, let export = export(identifier, moves), export.isAwaitingReceiver,
+        guard let moves = shard.cluster?.moves, let export = export(identifier), export.isAwaitingReceiver,
             number == export.sessionChunkNumber - 1
         else { return }
         export.isAwaitingReceiver = false
@@ -52,15 +50,15 @@ struct SessionDepartures {
 
     /// The other node has given up: the session is this node's again.
     func sessionStays(_ identifier: [UInt8]) {
-        guard let moves = shard.cluster?.moves, let export = export(identifier, moves) else { return }
+        guard let moves = shard.cluster?.moves, let export = export(identifier) else { return }
         let session = export.session
         stay(session, moves)
         session.cluster.isClaimed = true
-        if let replay = moves.replays[session.key] { shard.sessionReplay.ask(for: replay) }
+        if let replay = session.replay { shard.sessionReplay.ask(for: replay) }
     }
 
-    private func export(_ identifier: [UInt8], _ moves: SessionMoves) -> SessionExport? {
-        EncodedString(identifier).flatMap { shard.sessions.find($0) }.flatMap { moves.exports[$0.key] }
+    private func export(_ identifier: [UInt8]) -> SessionExport? {
+        EncodedString(identifier).flatMap { shard.sessions.find($0) }?.export
     }
 
     private func giveNothing(_ identifier: [UInt8]) {
@@ -90,9 +88,9 @@ struct SessionDepartures {
     // MARK: Leaving
 
     private func depart(_ session: Session, _ moves: SessionMoves) {
-        let places = places(of: session, moves)
+        let places = places(of: session)
         let stepFloor = shard.clusterLogReading.lacksSteps(session) ? session.stepFloor : nil
-        let passedOn = moves.passedOn[session.key]
+        let passedOn = session.passedOnUntil
         shard.connecting.endMoves(of: session)
         shard.clusterLogReading.endWaitInVain(session.clientIdentifier, moves, "its client has gone to another node.")
         shard.wheel.disarm(session.timer)
@@ -101,20 +99,19 @@ struct SessionDepartures {
         let export = SessionExport(session, places: places)
         (export.stepFloor, export.passedOn) = (stepFloor, passedOn)
         if !session.groups.isEmpty { exportGroups(of: session, export) }
-        session.cluster.isMoving = true
         // Nothing matches its subscriptions any more, which are taken from it over as many turns as it takes.
         if session.firstSubscription != SubscriptionRecord.none { shard.tree.forgetMatches() }
-        moves.exports[session.key] = export
+        moves.change(phaseOf: session, to: .exporting(export))
         shard.sessionRows.keep(session)
         export.deadline = shard.now + Limits.departureMilliseconds
         moves.makeBusy(export)
     }
 
     /// Up to where it has been given the log.
-    func places(of session: Session, _ moves: SessionMoves) -> LogPositions {
+    func places(of session: Session) -> LogPositions {
         let places = shard.clusterLog?.places ?? LogPositions(partitions: 1)
         guard let floor = session.logFloor else { return places }
-        return session.cluster.isReplaying ? floor : places.later(floor)
+        return session.isReplaying ? floor : places.later(floor)
     }
 
     /// Takes subscriptions from a session that leaves, as far as the turn's steps go.
@@ -155,15 +152,14 @@ struct SessionDepartures {
     }
 
     func exportHasPassedBarrier(_ sessionKey: UInt64) {
-        guard let export = shard.cluster?.moves?.exports[sessionKey] else { return }
-        export.isBarrierPassed = true
+        shard.cluster?.moves?.underWay[sessionKey]?.export?.isBarrierPassed = true
     }
 
     /// The session is this node's again: it is subscribed as before, and lacks what its shard has read of the log
     /// meanwhile.
     func stay(_ session: Session, _ moves: SessionMoves) {
-        guard let export = moves.exports.removeValue(forKey: session.key) else { return }
-        session.cluster.isMoving = false
+        guard let export = session.export else { return }
+        moves.change(phaseOf: session, to: .whole)
         takeBack(export)
         // Some may not have been taken yet.
         if session.firstSubscription != SubscriptionRecord.none { shard.tree.forgetMatches() }
@@ -181,14 +177,14 @@ struct SessionDepartures {
     /// Whether its queue has been given to another node: what comes for it since may go to another one, and the log
     /// must not say that it is its own.
     func hasGivenQueue(_ session: Session) -> Bool {
-        session.cluster.isMoving && shard.cluster?.moves?.exports[session.key]?.queue != nil
+        session.export?.queue != nil
     }
 
     /// What share groups have dispatched to a session that is another node's, and that does not have: behind the queue
     /// that it gives away, while it was restored, or in this incarnation, which its client may have seen begin. Nothing
     /// of it is in flight.
     func takeLate(of session: Session) -> [SharedEntry] {
-        if session.cluster.isRestored || hasGivenQueue(session) { return session.queue.takeShared() }
+        if session.isRestored || hasGivenQueue(session) { return session.queue.takeShared() }
         guard session.cluster.isLeft || session.connection != nil, let log = shard.clusterLog else { return [] }
         return session.queue.takeShared { log.isOfThisIncarnation($0) }
     }
@@ -214,18 +210,23 @@ struct SessionDepartures {
     func stepExports(_ moves: SessionMoves) {
         let busy = moves.busyExports
         moves.busyExports = []
-        for key in busy {
-            guard let export = moves.exports[key] else { continue }
+        for session in busy {
+            guard let export = shard.sessions.find(session)?.export else { continue }
             if export.stage == .settling {
                 let isTaken = exportSubscriptions(export)
                 if !isTaken { moves.hasNews = true }
                 guard isTaken, settles(export) else {
-                    moves.busyExports.append(key)
+                    moves.busyExports.append(session)
                     continue
                 }
             }
             give(export)
         }
+    }
+
+    /// When an export stops waiting, in milliseconds; nil if none waits.
+    func nextDeadline(_ moves: SessionMoves) -> UInt64? {
+        moves.busyExports.compactMap { shard.sessions.find($0)?.export?.deadline }.min()
     }
 
     /// Whether everything that was on its way to it is here; then its queue is taken.
@@ -268,8 +269,7 @@ extension SessionDepartures {
         // What becomes of their wills is for whoever keeps them next.
         for session in shard.sessions.all { session.cluster.isClaimed = false }
         if let moves = shard.cluster?.moves {
-            let waiting = moves.awaitingLog.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-            for name in waiting { shard.clusterLogReading.endWaitInVain(name, moves, "\(explanation).") }
+            for name in moves.awaitingLog { shard.clusterLogReading.endWaitInVain(name, moves, "\(explanation).") }
         }
         for connection in Array(shard.connections.all) where connection.state == .connected && !connection.client.isLocal {
             shard.disconnecting.refuse(connection, .serverShuttingDown, because: "\(explanation).")

@@ -1,15 +1,67 @@
 import BrokerModel
 import MQTTCodec
 
-/// What a shard has to do with sessions that are the cluster's: who waits for one, what comes, what goes, and what
-/// lacks some of the log.
+/// How much of a session is here that is the cluster's.
 ///
-///     CONNECT ─► claim ─► sessionClaimed ─┬─────────────────────────────────────────────► admit
-///                                         └─► arrivals ─► (replays) ─► restored ────────►
-///     sessionLeaves ─► departures ─► pieces ─► sessionGone, sessionStays
+///     importing ─► replaying ─► whole ─► exporting ─► gone
+///                      ▲                     └─► it stays
+///                      └─────────────────────────┘
+enum SessionPhase {
+    /// All of it, up to where its shard has read the log.
+    case whole
+    /// Its chunks are coming: `SessionMoves.coming` has them.
+    case importing
+    /// It lacks some of the log, and gets nothing else before. nil until the node has joined its cluster.
+    case replaying(LogReplay?)
+    /// It is on its way to another node.
+    case exporting(SessionExport)
+
+    var isWhole: Bool { if case .whole = self { true } else { false } }
+}
+
+extension Session {
+    /// Whether it is on its way from another node, or to one.
+    var isMoving: Bool {
+        switch phase {
+        case .importing, .exporting: true
+        case .whole, .replaying: false
+        }
+    }
+
+    /// Whether it lacks some of the log.
+    var isReplaying: Bool { if case .replaying = phase { true } else { false } }
+    var replay: LogReplay? { if case .replaying(let replay) = phase { replay } else { nil } }
+    var export: SessionExport? { if case .exporting(let export) = phase { export } else { nil } }
+    /// Whether it is being restored from what the cluster has stored of it and from the log, which this node has not
+    /// all of yet.
+    var isRestored: Bool { replay?.restoration != nil }
+}
+
+/// What the log may have of a session's flows that is unknown here, because another node, or this one before it was
+/// started again, has put it there.
 ///
-/// There is none where each node keeps its own sessions.
-final class SessionMoves {
+/// It is known when a mark is read that was put into the log behind that.
+struct SessionOpening {
+    /// The step that was put into the log for the session, and that is to be read again.
+    struct Mark {
+        let number: UInt64
+        /// The partitions in which it was not read yet.
+        var unread: Set<Int>
+    }
+
+    /// nil if none is awaited.
+    var mark: Mark?
+    /// Of a session whose client has sent with QoS 2 what may be in the log, or not: when a mark was put into the log
+    /// because of that, 0 for never. nil if nothing is in doubt.
+    var doubtMarkedAt: UInt64?
+    /// The newest step that is known of each packet identifier, while there may be others.
+    var newestSteps: [UInt16: FlowStep.Place] = [:]
+
+    var isKnown: Bool { mark == nil && doubtMarkedAt == nil }
+}
+
+/// A session for which a client has come, or which is on its way to this node.
+struct ComingSession {
     /// A CONNECT that waits for its session.
     struct Claim {
         let connection: ConnectionID
@@ -17,6 +69,24 @@ final class SessionMoves {
         let cleanStart: Bool
     }
 
+    var claim: Claim?
+    /// Its chunks, until all of them are durable.
+    var sessionImport: SessionImport?
+    /// By which claim it is kept here while its client waits until the log was read as far as it went.
+    var awaitsLogBy: UInt64?
+
+    var isEmpty: Bool { claim == nil && sessionImport == nil && awaitsLogBy == nil }
+}
+
+/// What a shard has to do with sessions that are the cluster's: which of them clients wait for, and of which something
+/// is under way.
+///
+///     CONNECT ─► claim ─► sessionClaimed ─┬─────────────────────────────────────────────► admit
+///                                         └─► import ─► (replay) ─► restored ───────────►
+///     sessionLeaves ─► export ─► chunks ─► sessionGone, sessionStays
+///
+/// There is none where each node keeps its own sessions.
+final class SessionMoves {
     /// Something that is told when the journal is durable so far.
     struct Notice {
         let sequence: UInt64
@@ -26,49 +96,22 @@ final class SessionMoves {
         let isLast: Bool
     }
 
-    /// The step that was put into the log for a session which is restored from there, and that is to be read again.
-    struct Mark {
-        let number: UInt64
-        /// The partitions in which it was not read yet.
-        var unread: Set<Int>
-    }
-
-    /// That a session's client has sent with QoS 2 what may be in the log, or not.
-    struct Doubt {
-        let session: Session
-        /// When its mark was put into the log last; 0 for never.
-        var markedAt: UInt64 = 0
-    }
-
-    var claims: [EncodedString: Claim] = [:]
-    /// By the session's key.
-    var marks: [UInt64: Mark] = [:]
-    /// By the session's key; until its mark is read.
-    var doubts: [UInt64: Doubt] = [:]
-    /// Sessions that arrive, until all of them is durable.
-    var imports: [EncodedString: SessionImport] = [:]
+    /// By Client Identifier; of the others there is no entry.
+    private(set) var coming: [EncodedString: ComingSession] = [:]
     var lastArrival: UInt64 = 0
-    /// By the session's key.
-    var exports: [UInt64: SessionExport] = [:]
-    /// The departures that have something to do, or look each turn whether they have.
-    var busyExports: [UInt64] = []
-    /// Until when sessions have passed on to others what share groups had dispatched to them, or have got that from
-    /// others, by the session's key.
-    var passedOn: [UInt64: Durability.Moment] = [:]
-    /// By the session's key.
-    var replays: [UInt64: LogReplay] = [:]
+    /// The sessions that are not whole, or of which the log may know more, by their keys.
+    private(set) var underWay: [UInt64: Session] = [:]
+    /// The exports that have something to do, or look each turn whether they have.
+    var busyExports: [Session.Identity] = []
     /// The holders of what share groups have dispatched, as far as the log was read for sessions that are restored.
     var holders = DispatchHolders()
-    /// The replays that were given something in this turn.
-    var touchedReplays: [UInt64] = []
-    /// Sessions that are claimed and whose clients wait until the log was read as far as it went, by which claim.
-    var awaitingLog: [EncodedString: UInt64] = [:]
-    /// What the cluster has stored of the sessions that are kept here, by the session's key.
-    var saves: [UInt64: SessionSave] = [:]
-    /// The keys of those of which something has changed since the last turn.
-    var changedSaves: [UInt64] = []
-    /// The keys of all, and some that are gone, in the order in which their places are looked at.
-    var saveOrder: [UInt64] = []
+    /// The sessions that were given something of what they lack in this turn.
+    var touchedReplays: [Session.Identity] = []
+    /// Those of which something that the cluster stores has changed since the last turn.
+    var changedSaves: [Session.Identity] = []
+    /// All of which the cluster stores something, and some that are gone, in the order in which their places are looked
+    /// at.
+    var saveOrder: [Session.Identity] = []
     /// Where that goes on.
     var savePosition = 0
     var lastSaveNumber: UInt64 = 0
@@ -80,13 +123,37 @@ final class SessionMoves {
     /// Whether the end of a turn has anything to do with it.
     var hasWork: Bool { hasNews || !notices.isEmpty || !busyExports.isEmpty || !touchedReplays.isEmpty || !changedSaves.isEmpty }
 
-    /// When a departure stops waiting, in milliseconds; nil if none waits.
-    var nextDeadline: UInt64? {
-        busyExports.isEmpty ? nil : busyExports.compactMap { exports[$0]?.deadline }.min()
-    }
-
     /// Whether the end of a turn has something to do that nothing else announces.
     var hasNews = false
+
+    subscript(name: EncodedString) -> ComingSession {
+        get { coming[name] ?? ComingSession() }
+        set { coming[name] = newValue.isEmpty ? nil : newValue }
+    }
+
+    func takeClaim(of name: EncodedString) -> ComingSession.Claim? {
+        defer { self[name].claim = nil }
+        return self[name].claim
+    }
+
+    /// The sessions whose clients wait until the log was read, in order.
+    var awaitingLog: [EncodedString] {
+        coming.filter { $0.value.awaitsLogBy != nil }.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+    }
+
+    func change(phaseOf session: Session, to phase: SessionPhase) {
+        session.phase = phase
+        track(session)
+    }
+
+    func change(openingOf session: Session, _ change: (inout SessionOpening) -> Void) {
+        change(&session.opening)
+        track(session)
+    }
+
+    private func track(_ session: Session) {
+        underWay[session.key] = session.phase.isWhole && session.opening.isKnown ? nil : session
+    }
 
     func announce(_ notice: Notice) { notices.append(notice) }
 
@@ -100,7 +167,8 @@ final class SessionMoves {
 
     func makeBusy(_ export: SessionExport) {
         hasNews = true
-        if !busyExports.contains(export.session.key) { busyExports.append(export.session.key) }
+        let session = export.session.identity
+        if !busyExports.contains(where: { $0 == session }) { busyExports.append(session) }
     }
 }
 
@@ -150,7 +218,6 @@ final class SessionSave {
         case held(HeldAnswer)
     }
 
-    let session: Session
     /// The number of what is under way; nil for nothing.
     var underWay: UInt64?
     /// Whether the state has changed since it was given.
@@ -167,8 +234,6 @@ final class SessionSave {
     var epoch: UInt64 = 0
     var expiryInterval: UInt32 = 0
     var hasWill = false
-
-    init(_ session: Session) { self.session = session }
 }
 
 /// Wills of sessions that are the cluster's: they stand in the session's record while its client is connected, and go
@@ -240,7 +305,7 @@ struct SessionMoving {
     func sessionAssumed(_ identifier: [UInt8], epoch: UInt64, from oldest: UInt64) {
         guard let moves = shard.cluster?.moves, let name = EncodedString(identifier) else { return }
         guard let session = shard.sessions.find(name), session.cluster.epoch >= oldest, session.cluster.epoch > 0,
-            !session.cluster.isMoving
+            !session.isMoving
         else {
             shard.effects.append(.cluster(.assumed(identifier: identifier, isHere: false, will: nil)))
             return
@@ -261,7 +326,7 @@ struct SessionMoving {
     func sessionIsElsewhere(_ identifier: [UInt8]) {
         guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
             !session.cluster.isClaimed,
-            !session.cluster.isMoving, session.connection == nil
+            !session.isMoving, session.connection == nil
         else { return }
         shard.connecting.discard(session)
     }
@@ -271,7 +336,7 @@ struct SessionMoving {
     func sessionWillIsElsewhere(_ identifier: [UInt8]) {
         guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
             !session.cluster.isClaimed,
-            !session.cluster.isMoving, session.connection == nil
+            !session.isMoving, session.connection == nil
         else { return }
         (session.will, session.willName, session.willDueAt) = (nil, nil, .max)
         shard.sessionRows.keep(session)
@@ -286,12 +351,12 @@ struct SessionMoving {
         }
         (session.cluster.epoch, session.willName) = (0, nil)
         shard.sessionRows.keep(session)
-        if session.connection == nil, !session.cluster.isMoving { shard.lifecycle.armTimer(of: session) }
+        if session.connection == nil, !session.isMoving { shard.lifecycle.armTimer(of: session) }
     }
 
     /// Whether it has to be found out first whose a session is, before anything of it ends.
     func mustBeAssumed(_ session: Session) -> Bool {
-        shard.cluster?.moves != nil && session.cluster.epoch > 0 && !session.cluster.isClaimed && !session.cluster.isMoving
+        shard.cluster?.moves != nil && session.cluster.epoch > 0 && !session.cluster.isClaimed && !session.isMoving
     }
 
     private func askWhose(_ session: Session) {
@@ -307,7 +372,7 @@ struct SessionMoving {
     /// clients have stayed. The others are asked for when something of them is due, or their clients come. O(sessions).
     func leaseBegins() {
         guard shard.cluster?.moves != nil else { return }
-        for session in shard.sessions.all where session.cluster.epoch > 0 && !session.cluster.isMoving {
+        for session in shard.sessions.all where session.cluster.epoch > 0 && !session.isMoving {
             if session.connection == nil { session.cluster.isClaimed = false } else { askWhose(session) }
         }
     }
@@ -326,6 +391,6 @@ extension SessionMoves: TurnFeature {
     static func step(_ shard: BrokerShard) { if let moves = shard.cluster?.moves { shard.arrivals.stepMoves(moves) } }
 
     static func deadline(_ shard: BrokerShard) -> UInt64? {
-        shard.cluster?.moves.flatMap { $0.hasNews ? shard.now : $0.nextDeadline }
+        shard.cluster?.moves.flatMap { $0.hasNews ? shard.now : shard.departures.nextDeadline($0) }
     }
 }

@@ -7,12 +7,11 @@ extension SessionReplay {
     func beginRestoration(of session: Session, from places: LogPositions, _ moves: SessionMoves) {
         guard let read = shard.clusterLog?.places else { return }
         session.logFloor = places.fitted(to: read)
-        (session.cluster.isReplaying, session.cluster.isRestored) = (true, true)
         let replay = LogReplay(session, through: read)
         replay.restoration = SessionRestoration()
         // What comes meanwhile is read again.
         replay.isOverflowing = true
-        moves.replays[session.key] = replay
+        moves.change(phaseOf: session, to: .replaying(replay))
     }
 
     /// This node has read all that the lost one can have written.
@@ -25,7 +24,7 @@ extension SessionReplay {
         }
         replay.restoration?.phase = .steps
         // Else it is asked for when the session's row is durable.
-        if moves.imports[replay.session.clientIdentifier] == nil { ask(for: replay) }
+        if moves[replay.session.clientIdentifier].sessionImport == nil { ask(for: replay) }
     }
 
     /// Whether a session is given a message of the log now.
@@ -124,7 +123,8 @@ extension SessionReplay {
         guard let moves = shard.cluster?.moves else { return }
         replay.restoration?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
         replay.restoration?.phase = .sent
-        if !moves.replays.values.contains(where: { $0.restoration?.lacksSteps ?? false }) { moves.holders = DispatchHolders() }
+        let isNeeded = moves.underWay.values.contains { $0.replay?.restoration?.lacksSteps ?? false }
+        if !isNeeded { moves.holders = DispatchHolders() }
     }
 
     /// Puts what the client was sent in front of its queue.
@@ -169,7 +169,6 @@ extension SessionReplay {
 
     /// The session has all that the log has for it.
     func endRestoration(of session: Session, _ moves: SessionMoves) {
-        session.cluster.isRestored = false
         shard.lifecycle.armTimer(of: session)
         shard.saves.markWhole(session, moves)
     }

@@ -17,7 +17,7 @@ struct SessionReplay {
         else { return false }
         guard replay.isGiving else { return true }
         moves.hasNews = true
-        if replay.given.allSatisfy({ $0 == nil }) { moves.touchedReplays.append(replay.session.key) }
+        if replay.given.allSatisfy({ $0 == nil }) { moves.touchedReplays.append(replay.session.identity) }
         if partition < replay.given.count { replay.given[partition] = sequence }
         return true
     }
@@ -39,12 +39,9 @@ struct SessionReplay {
             shard.sessionRows.keep(session)
             return ask(for: replay)
         }
-        moves.replays[session.key] = nil
-        session.cluster.isReplaying = false
+        moves.change(phaseOf: session, to: .whole)
         if replay.restoration != nil { endRestoration(of: session, moves) }
-        if shard.clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil {
-            shard.clusterLog?.newestSteps[session.key] = nil
-        }
+        shard.clusterLogReading.forgetKnownSteps(of: session)
         for aside in replay.aside {
             var publication = Publication(aside.message)
             (publication.path, publication.mustArrive) = (.lasting, aside.mustArrive)
@@ -58,8 +55,8 @@ struct SessionReplay {
     }
 
     func replay(_ identifier: [UInt8]) -> LogReplay? {
-        guard let moves = shard.cluster?.moves, !moves.replays.isEmpty else { return nil }
-        return EncodedString(identifier).flatMap { shard.sessions.find($0) }.flatMap { moves.replays[$0.key] }
+        guard shard.cluster?.moves?.underWay.isEmpty == false else { return nil }
+        return EncodedString(identifier).flatMap { shard.sessions.find($0) }?.replay
     }
 
     /// A session that has been given the log up to some places is given from now on what its shard reads of it.
@@ -68,8 +65,7 @@ struct SessionReplay {
         let floor = places.fitted(to: read)
         session.logFloor = floor
         guard floor.isBehind(read) else { return }
-        session.cluster.isReplaying = true
-        moves.replays[session.key] = LogReplay(session, through: read)
+        moves.change(phaseOf: session, to: .replaying(LogReplay(session, through: read)))
     }
 
     /// A partition is read from another place on, perhaps of another stream: what sessions were given of that one says
@@ -82,7 +78,8 @@ struct SessionReplay {
             }
             session.logFloor?.places[partition] = nil
         }
-        for replay in shard.cluster?.moves?.replays.values ?? [:].values where partition < replay.through.places.count {
+        for session in shard.cluster?.moves?.underWay.values ?? [:].values {
+            guard let replay = session.replay, partition < replay.through.places.count else { continue }
             replay.through.places[partition] = place
         }
     }
@@ -96,9 +93,9 @@ struct SessionReplay {
 
     /// Keeps a message that came out of the log for a session that lacks some before it; false for other sessions.
     func keepsAside(_ publication: inout Publication, _ route: Route) -> Bool {
-        guard let moves = shard.cluster?.moves, !moves.replays.isEmpty else { return false }
+        guard shard.cluster?.moves?.underWay.isEmpty == false else { return false }
         return route.session.with { session in
-            guard session.cluster.isReplaying, let replay = moves.replays[session.key] else { return false }
+            guard let replay = session.replay else { return false }
             replay.keep(publication.makeMessage(shard.ledger), mustArrive: publication.mustArrive, name: publication.name)
             return true
         }
@@ -107,8 +104,8 @@ struct SessionReplay {
     /// At the end of a turn: a session's row says what it has been given, in one batch with that.
     func keepReplays(_ moves: SessionMoves) {
         guard !moves.touchedReplays.isEmpty else { return }
-        for key in moves.touchedReplays {
-            guard let replay = moves.replays[key] else { continue }
+        for session in moves.touchedReplays {
+            guard let replay = shard.sessions.find(session)?.replay else { continue }
             for (partition, sequence) in replay.given.enumerated() {
                 guard let sequence else { continue }
                 replay.session.logFloor?.places[partition]?.sequence = sequence
@@ -145,7 +142,7 @@ final class LogReplay {
         let name: MessageName
     }
 
-    let session: Session
+    unowned let session: Session
     /// Up to where it is replayed.
     var through: LogPositions
     /// What came behind that, in its order.

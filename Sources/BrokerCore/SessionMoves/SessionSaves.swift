@@ -12,7 +12,7 @@ struct SessionSaves {
     /// The cluster has stored what `ToCluster.saves` gave it with this number.
     func sessionSaved(_ identifier: [UInt8], number: UInt64) {
         guard let moves = shard.cluster?.moves, let session = EncodedString(identifier).flatMap({ shard.sessions.find($0) }),
-            let save = moves.saves[session.key], save.underWay == number
+            let save = session.save, save.underWay == number
         else { return }
         shard.storing.beginPacket()
         save.underWay = nil
@@ -22,7 +22,7 @@ struct SessionSaves {
         for (connection, answer) in answers {
             if let connection = shard.connections.find(connection) { releaseSaved(answer, connection) }
         }
-        if save.isChanged { moves.changedSaves.append(session.key) }
+        if save.isChanged { moves.changedSaves.append(session.identity) }
     }
 
     /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about
@@ -40,19 +40,19 @@ struct SessionSaves {
         var given = 0
         for _ in 0..<min(moves.saveOrder.count, Limits.savesLookedAtMax) where given < Limits.savesPerTurnMax {
             if moves.savePosition >= moves.saveOrder.count { moves.savePosition = 0 }
-            guard let save = moves.saves[moves.saveOrder[moves.savePosition]] else {
+            guard let session = shard.sessions.find(moves.saveOrder[moves.savePosition]), let save = session.save else {
                 moves.saveOrder.swapAt(moves.savePosition, moves.saveOrder.count - 1)
                 moves.saveOrder.removeLast()
                 continue
             }
             moves.savePosition += 1
-            guard save.underWay == nil, !save.isChanged, mayGive(save), save.session.expiryIntervalSeconds > 0 else { continue }
-            let places = donePlaces(of: save, moves)
-            let isPaid = shard.retainedMessages.hasPaid(save.session)
+            guard save.underWay == nil, !save.isChanged, mayGive(session), session.expiryIntervalSeconds > 0 else { continue }
+            let places = donePlaces(of: session, save)
+            let isPaid = shard.retainedMessages.hasPaid(session)
             guard isPaid || places != nil && places != save.places else { continue }
             given += 1
-            if isPaid { shard.retainedMessages.settlePaid(save.session) }
-            give(save, state: isPaid ? state(of: save.session) : nil, places, moves)
+            if isPaid { shard.retainedMessages.settlePaid(session) }
+            give(save, of: session, state: isPaid ? state(of: session) : nil, places, moves)
         }
         if given > 0 { moves.hasNews = true }
     }
@@ -61,21 +61,21 @@ struct SessionSaves {
 
     /// What the session is has changed, and has to be stored before that is confirmed.
     func markChanged(of session: Session) {
-        guard let moves = shard.cluster?.moves, let save = moves.saves[session.key] else { return }
-        markChanged(save, moves)
+        guard let moves = shard.cluster?.moves, let save = session.save else { return }
+        markChanged(save, of: session, moves)
     }
 
-    private func markChanged(_ save: SessionSave, _ moves: SessionMoves) {
+    private func markChanged(_ save: SessionSave, of session: Session, _ moves: SessionMoves) {
         moves.hasNews = true
         guard !save.isChanged else { return }
         save.isChanged = true
-        if save.underWay == nil { moves.changedSaves.append(save.session.key) }
+        if save.underWay == nil { moves.changedSaves.append(session.identity) }
     }
 
     /// The client has come or gone: the cluster has to know if that decides when something is due.
     func markPresenceChanged(of session: Session) {
-        guard let moves = shard.cluster?.moves, session.cluster.isClaimed, let save = moves.saves[session.key] else { return }
-        if session.expiryIntervalSeconds < .max || save.hasWill || session.will != nil { markChanged(save, moves) }
+        guard let moves = shard.cluster?.moves, session.cluster.isClaimed, let save = session.save else { return }
+        if session.expiryIntervalSeconds < .max || save.hasWill || session.will != nil { markChanged(save, of: session, moves) }
     }
 
     /// This node keeps a session, by a claim: what it had given by an earlier one was of no use any more.
@@ -88,26 +88,28 @@ struct SessionSaves {
         save.waiting = save.given + save.waiting
         save.given = []
         save.isChanged = false
-        markChanged(save, moves)
+        markChanged(save, of: session, moves)
     }
 
     /// The session is whole: what has changed of it may be given.
     func markWhole(_ session: Session, _ moves: SessionMoves) {
-        guard let save = moves.saves[session.key], save.isChanged, save.underWay == nil else { return }
-        moves.changedSaves.append(session.key)
+        guard let save = session.save, save.isChanged, save.underWay == nil else { return }
+        moves.changedSaves.append(session.identity)
     }
 
     private func save(of session: Session, _ moves: SessionMoves) -> SessionSave {
-        if let save = moves.saves[session.key] { return save }
-        let save = SessionSave(session)
-        moves.saves[session.key] = save
-        moves.saveOrder.append(session.key)
+        if let save = session.save { return save }
+        let save = SessionSave()
+        session.save = save
+        moves.saveOrder.append(session.identity)
         return save
     }
 
     /// The session ends, or leaves. If another one takes its place, nothing may come back of it.
-    func forgetSave(of session: Session, _ moves: SessionMoves) {
-        guard moves.saves.removeValue(forKey: session.key) != nil, session.cluster.isClaimed, !session.freesRoom else { return }
+    func forgetSave(of session: Session) {
+        guard session.save != nil else { return }
+        session.save = nil
+        guard session.cluster.isClaimed, !session.freesRoom else { return }
         shard.effects.append(
             .cluster(
                 .saves(
@@ -126,11 +128,11 @@ struct SessionSaves {
         markClaimed(of: session, moves)
         markPresenceChanged(of: session)
         // What has lasted and ends with its connection from now on must not be restored from what was stored of it.
-        guard session.expiryIntervalSeconds > 0 || session.willName != nil || moves.saves[session.key] != nil else { return false }
+        guard session.expiryIntervalSeconds > 0 || session.willName != nil || session.save != nil else { return false }
         let save = save(of: session, moves)
         let isAnother = isNew || save.expiryInterval != session.expiryIntervalSeconds
         guard isAnother || session.willName != nil else { return false }
-        markChanged(save, moves)
+        markChanged(save, of: session, moves)
         guard connection.holding.holdsAcknowledgements else { return false }
         connection.holding.isAwaitingStore = true
         save.waiting.append((connection.id, .output))
@@ -144,7 +146,7 @@ struct SessionSaves {
         case .refusal, .endOfRetained, .dispatch, .export: return false
         }
         guard connection.holding.holdsAcknowledgements, let session = connection.session,
-            let save = shard.cluster?.moves?.saves[session.key],
+            shard.cluster?.moves != nil, let save = session.save,
             save.isChanged || save.underWay != nil
         else { return false }
         if save.isChanged {
@@ -174,21 +176,23 @@ struct SessionSaves {
         guard !moves.changedSaves.isEmpty else { return }
         let changed = moves.changedSaves
         moves.changedSaves = []
-        for key in changed {
-            guard let save = moves.saves[key], save.isChanged, save.underWay == nil, mayGive(save) else { continue }
-            let lasts = save.session.expiryIntervalSeconds > 0
+        for identity in changed {
+            guard let session = shard.sessions.find(identity), let save = session.save, save.isChanged, save.underWay == nil,
+                mayGive(session)
+            else { continue }
+            let lasts = session.expiryIntervalSeconds > 0
             // What ends with its connection has nothing to be restored.
-            give(save, state: lasts ? state(of: save.session) : [], lasts ? donePlaces(of: save, moves) : nil, moves)
+            give(
+                save, of: session, state: lasts ? state(of: session) : [], lasts ? donePlaces(of: session, save) : nil, moves)
         }
     }
 
     /// Of a session that is not whole, what the cluster has is newer.
-    private func mayGive(_ save: SessionSave) -> Bool {
-        save.session.cluster.isClaimed && !save.session.cluster.isMoving && !save.session.cluster.isRestored
+    private func mayGive(_ session: Session) -> Bool {
+        session.cluster.isClaimed && !session.isMoving && !session.isRestored
     }
 
-    func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPositions?, _ moves: SessionMoves) {
-        let session = save.session
+    func give(_ save: SessionSave, of session: Session, state: [UInt8]?, _ places: LogPositions?, _ moves: SessionMoves) {
         moves.lastSaveNumber += 1
         save.underWay = moves.lastSaveNumber
         save.expiryInterval = session.expiryIntervalSeconds
@@ -256,14 +260,13 @@ struct SessionSaves {
     ///
     /// Between the messages of a record nobody asks. Released messages are moved to the front of a queue, so that it
     /// says nothing then.
-    private func donePlaces(of save: SessionSave, _ moves: SessionMoves) -> LogPositions? {
-        let session = save.session
-        guard let journal = shard.journal, !session.cluster.isReplaying, !session.storage.isReading else { return nil }
+    private func donePlaces(of session: Session, _ save: SessionSave) -> LogPositions? {
+        guard let journal = shard.journal, !session.isReplaying, !session.storage.isReading else { return nil }
         // What was received goes with them.
         guard !shard.clusterLogReading.lacksSteps(session), session.receivedIdentifiers.count <= Limits.savedReceiptsMax else {
             return nil
         }
-        let read = shard.departures.places(of: session, moves)
+        let read = shard.departures.places(of: session)
         guard !session.queue.isEmpty else {
             save.mark = nil
             return read

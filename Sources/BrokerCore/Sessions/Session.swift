@@ -13,6 +13,9 @@ final class Session {
     /// Unique among all sessions of all shards, ever: the shard in the lowest byte.
     let key: UInt64
     let clientIdentifier: EncodedString
+    /// Names it where it may be gone by the time it is looked for.
+    typealias Identity = (index: UInt32, generation: UInt32)
+    var identity: Identity { (index, generation) }
     /// What messages from the client carry, so that No Local knows them: the hash of the Client Identifier, never 0,
     /// the same for a later session of the same client. Sessions that divide topics among them have one for all,
     /// `TopicPart.publisher`. [MQTT-3.8.3-3 v5]
@@ -125,17 +128,10 @@ struct SessionClusterState {
     /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a
     /// connection, or was to.
     var readsLog = false
-    /// Whether it lacks some of the log behind that, and gets nothing else before.
-    var isReplaying = false
-    /// Whether it is on its way from another node, or to one.
-    var isMoving = false
     /// Whether this node owns it.
     var isClaimed = false { didSet { if isClaimed { isLeft = false } } }
     /// Whether an earlier incarnation of this node has left it, and it may be another's by now.
     var isLeft = false
-    /// Whether it is being restored from what the cluster has stored of it and from the log, which this node has not
-    /// all of yet.
-    var isRestored = false
 }
 
 /// Bytes that a shard has counted for something, and the room in its buffer at that time.
@@ -168,6 +164,10 @@ final class SessionExtras {
     var grant: LoginGrant?
     var awaitsGrant = false
     var topicDecisions = TopicDecisions()
+    var phase = SessionPhase.whole
+    var opening = SessionOpening()
+    var save: SessionSave?
+    var passedOnUntil: Durability.Moment?
 }
 
 /// What stands there, as if the session had it itself. Nothing is made for what is nothing.
@@ -268,6 +268,32 @@ extension Session {
     var stepFloor: FlowStep.Place {
         get { extras?.stepFloor ?? .start }
         set { if newValue != .start || extras != nil { makeExtras().stepFloor = newValue } }
+    }
+
+    /// How much of it is here. To be changed by `SessionMoves` where there is one.
+    var phase: SessionPhase {
+        get { extras?.phase ?? .whole }
+        set { if !newValue.isWhole || extras != nil { makeExtras().phase = newValue } }
+    }
+
+    /// What the log may have of it that is unknown here. To be changed by `SessionMoves` but for the steps.
+    var opening: SessionOpening {
+        get { extras?.opening ?? SessionOpening() }
+        // In place: each step of the log that is learned changes it.
+        _modify { yield &makeExtras().opening }
+    }
+
+    /// What the cluster has stored of it, if it is kept here; nil for a session that is no other node's to restore.
+    var save: SessionSave? {
+        get { extras?.save }
+        set { if newValue != nil || extras != nil { makeExtras().save = newValue } }
+    }
+
+    /// Until when it has passed on to others what share groups had dispatched to it, or has got that from others; nil
+    /// if it never has.
+    var passedOnUntil: Durability.Moment? {
+        get { extras?.passedOnUntil }
+        set { if newValue != nil || extras != nil { makeExtras().passedOnUntil = newValue } }
     }
 
     private func makeExtras() -> SessionExtras {

@@ -17,7 +17,7 @@ struct SessionLifecycle {
     func endSession(_ session: Session, publishesWill: Bool, isElsewhere: Bool = false) {
         // The cluster publishes it before it forgets the session.
         if publishesWill, session.willName != nil { publishWill(of: session) }
-        if session.cluster.isMoving || session.cluster.isReplaying || session.cluster.epoch > 0 {
+        if session.cluster.epoch > 0 || !session.phase.isWhole || !session.opening.isKnown {
             shard.connecting.endMoves(of: session)
         }
         if !isElsewhere { shard.presence.reportEnd(of: session) }
@@ -91,7 +91,7 @@ struct SessionLifecycle {
     func armTimer(of session: Session) {
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
-        guard !session.cluster.isRestored else { return }
+        guard !session.isRestored else { return }
         let due = min(session.times.endsAt, session.willDueAt)
         guard due != .max else { return }
         session.timer = shard.wheel.arm(

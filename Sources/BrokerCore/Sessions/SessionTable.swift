@@ -47,6 +47,7 @@ struct SessionTable: ~Copyable {
         return session
     }
 
+    func find(_ identity: Session.Identity) -> Session? { find(index: identity.index, generation: identity.generation) }
     func find(_ clientIdentifier: EncodedString) -> Session? { byIdentifier[clientIdentifier] }
 
     /// Makes sure that no key up to this serial number is given again.

@@ -248,7 +248,7 @@ struct ShareGroups {
 
     /// A session has passed messages on, or was passed some, and stays until that is durable.
     func recordPassing(of session: Session) {
-        if session.cluster.epoch > 0 { shard.cluster?.moves?.passedOn[session.key] = shard.durability?.moment }
+        if session.cluster.epoch > 0, shard.cluster?.moves != nil { session.passedOnUntil = shard.durability?.moment }
     }
 
     /// Gives a message that a member had to another one; false if there is none, and the message is gone.
