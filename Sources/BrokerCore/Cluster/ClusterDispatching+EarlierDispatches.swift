@@ -88,7 +88,7 @@ extension ClusterDispatching {
         guard let port = shard.cluster, let log = port.log, let earlierDispatches = log.earlierDispatches else { return }
         earlierDispatches.isSettled = true
         for dispatched in earlierDispatches.takeUnheard() { relog(dispatched, port, log) }
-        if let moves = port.moves { shard.clusterLogReading.endWaits(moves) }
+        if let moves = port.moves { shard.connecting.openAll(moves) }
     }
 
     /// The leases of earlier incarnations have ended: nobody dispatches anything to them any more. Behind

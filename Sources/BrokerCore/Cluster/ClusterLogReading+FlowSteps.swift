@@ -129,15 +129,7 @@ extension ClusterLogReading {
             return
         }
         for session in shard.sessions.all where session.cluster.epoch > 0 { forgetKnownSteps(of: session) }
-        endWaits(moves)
-    }
-
-    /// Lets those sessions go on of which all is known by now.
-    func endWaits(_ moves: SessionMoves) {
-        for name in moves.awaitingLog {
-            let waits = shard.sessions.find(name).map { $0.opening.mark != nil || awaitsLog($0, moves) } ?? false
-            if !waits { endWait(name, moves) }
-        }
+        shard.connecting.openAll(moves)
     }
 
     /// Forgets the steps of a session if the log has none that are unknown here.
@@ -148,32 +140,10 @@ extension ClusterLogReading {
         session.opening.newestSteps = [:]
     }
 
-    /// Nothing that the log has of a session is unknown here any more.
-    private func endWait(_ name: EncodedString, _ moves: SessionMoves) {
-        guard let epoch = moves[name].awaitsLogBy else { return }
-        moves[name].awaitsLogBy = nil
-        moves.hasNews = true
-        guard let session = shard.sessions.find(name), session.cluster.isClaimed, session.cluster.epoch == epoch else { return }
-        shard.connecting.finishClaim(name, epoch: epoch, moves)
-    }
-
-    /// This node keeps a session no more while its client waits: who comes next claims it anew.
-    func endWaitInVain(_ name: EncodedString, _ moves: SessionMoves, _ explanation: String) {
-        guard moves[name].awaitsLogBy != nil else { return }
-        moves[name].awaitsLogBy = nil
-        shard.connecting.claimFailed(Array(name.bytes), explanation)
-    }
-
     /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one
     /// that is another's: one that was here before the broker's start, or was restored from the log.
-    func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
-        if session.opening.doubtMarkedAt != nil { return true }
-        if session.opening.mark != nil {
-            // Who asks again may do so because the mark was lost.
-            if moves[session.clientIdentifier].awaitsLogBy != nil { mark(session, moves) }
-            return true
-        }
-        return session.times.createdAt == 0 && shard.clusterLog?.unread.isEmpty == false
+    func awaitsLog(_ session: Session) -> Bool {
+        !session.opening.isKnown || session.times.createdAt == 0 && shard.clusterLog?.unread.isEmpty == false
             || shard.clusterDispatching.hasOpenEarlierDispatches(of: session)
     }
 
@@ -183,32 +153,31 @@ extension ClusterLogReading {
         guard let port = shard.cluster, let log = port.log else { return }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         moves.change(openingOf: session) {
-            $0.mark = SessionOpening.Mark(number: place.number, unread: Set(log.places.places.indices))
+            var mark = $0.mark ?? SessionOpening.Mark(unread: Set(log.places.places.indices))
+            if mark.number == 0 { mark.number = place.number }
+            mark.writtenAt = shard.now
+            $0.mark = mark
         }
         port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session))
         awaitLog(port)
     }
 
-    /// To be called about each second: what was in doubt when nobody could say what became of it is known when a mark
-    /// behind it is read.
-    func markDoubts(_ moves: SessionMoves) {
-        let due = moves.underWay.values.filter {
-            $0.opening.doubtMarkedAt.map { $0 == 0 || shard.now >= $0 + Limits.doubtMarkMilliseconds } ?? false
+    /// Puts the marks into the log that are wanted, or may have been lost; to be called about each second.
+    func writeMarks(_ moves: SessionMoves) {
+        let due = moves.underWay.values.filter { session in
+            session.opening.mark.map { $0.number == 0 || shard.now >= $0.writtenAt + Limits.markRepeatMilliseconds } ?? false
         }
-        for session in due.sorted(by: { $0.key < $1.key }) {
-            moves.change(openingOf: session) { $0.doubtMarkedAt = shard.now }
-            mark(session, moves)
-        }
+        for session in due.sorted(by: { $0.key < $1.key }) { mark(session, moves) }
     }
 
     fileprivate func passed(_ mark: FlowStep, of session: Session, _ partition: Int) {
-        guard let moves = shard.cluster?.moves, session.opening.mark?.number == mark.place.number,
+        guard let moves = shard.cluster?.moves, let first = session.opening.mark?.number, first > 0, mark.place.number >= first,
             session.opening.mark?.unread.remove(partition) != nil, session.opening.mark?.unread.isEmpty == true
         else { return }
-        moves.change(openingOf: session) { ($0.mark, $0.doubtMarkedAt) = (nil, nil) }
+        moves.change(openingOf: session) { $0.mark = nil }
         if let replay = session.replay { shard.sessionReplay.markIsRead(replay, moves) }
         forgetKnownSteps(of: session)
-        if !awaitsLog(session, moves) { endWait(session.clientIdentifier, moves) }
+        shard.connecting.open(session, moves)
     }
 
     /// A node has joined with sessions of its store: what its last incarnation has put into the log about them is to be
@@ -246,7 +215,7 @@ extension ClusterLogReading {
 
 extension Limits {
     /// After how long a session's mark is put into the log again that nobody has read, in milliseconds.
-    static let doubtMarkMilliseconds: UInt64 = 10_000
+    static let markRepeatMilliseconds: UInt64 = 10_000
 }
 
 extension BrokerShard {
@@ -270,7 +239,7 @@ extension BrokerShard {
         if isOwn, step.kind != .mark, clusterLogReading.confirm(step, log) { return }
         guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }
         if isOwn, step.kind != .mark {
-            if session.opening.doubtMarkedAt != nil { clusterLogReading.learn(step, session) }
+            if !session.opening.isKnown { clusterLogReading.learn(step, session) }
         } else if isOwn {
             clusterLogReading.passed(step, of: session, partition)
         } else if clusterLogReading.lacksSteps(session) {

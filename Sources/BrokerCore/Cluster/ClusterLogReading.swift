@@ -76,7 +76,10 @@ struct ClusterLogReading {
             let session = shard.sessions.find(index: first.session.index, generation: first.session.generation)
             _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
             guard !isRefused, let session, session.cluster.epoch > 0 else { continue }
-            shard.cluster?.moves?.change(openingOf: session) { $0.doubtMarkedAt = 0 }
+            // What becomes of it is known when a mark behind it is read.
+            shard.cluster?.moves?.change(openingOf: session) {
+                $0.mark = SessionOpening.Mark(unread: Set(log.places.places.indices))
+            }
         }
         for item in held where item.kind != .connack {
             guard let connection = shard.connections.find(item.connection), connection.state == .connected else { continue }

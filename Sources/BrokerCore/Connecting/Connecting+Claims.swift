@@ -4,7 +4,10 @@ public import MQTTCodec
 /// Sessions that are the cluster's: a client that comes waits until this node keeps its session.
 ///
 ///     CONNECT ─► claim ─► sendClaim ─► ToCluster.claim
-///                CONNACK ◄─ admit ◄─ claim ◄─ finishClaim ◄─ sessionClaimed
+///                CONNACK ◄─ admit ◄─ claim ◄─ open ◄─┬─ sessionClaimed
+///                                                    ├─ its chunks are durable
+///                                                    ├─ it has what it lacked of the log
+///                                                    └─ its mark is read, or all that this node had put into the log
 extension Connecting {
     /// This node keeps a session from now on.
     ///
@@ -17,24 +20,24 @@ extension Connecting {
         let session = shard.sessions.find(name)
         // A claim counts once.
         if let session, session.cluster.isClaimed, session.cluster.epoch == epoch, epoch != 0 {
-            if moves[name].sessionImport == nil { finishClaim(name, epoch: epoch, moves) }
+            if moves[name].sessionImport == nil { keep(name, by: epoch, moves) }
             return
         }
         switch origin {
         case .here:
             if let session, session.export != nil { shard.departures.stay(session, moves) }
             if let session, moves[name].sessionImport?.isWhole == false { discard(session) }
-            finishClaim(name, epoch: epoch, moves)
+            keep(name, by: epoch, moves)
         case .nowhere:
             // What its client had here, it ends itself, with its will.
             let endsItself = session?.cluster.isClaimed == true && moves[name].claim?.cleanStart == true
             if let session, !endsItself { discard(session) }
             moves[name].sessionImport = nil
-            finishClaim(name, epoch: epoch, moves)
+            keep(name, by: epoch, moves)
         case .arriving:
             if let session { discard(session) }
             moves.lastArrival += 1
-            moves[name].sessionImport = SessionImport(number: moves.lastArrival, epoch: epoch)
+            (moves[name].sessionImport, moves[name].claimedBy) = (SessionImport(number: moves.lastArrival, epoch: epoch), epoch)
         }
     }
 
@@ -49,12 +52,10 @@ extension Connecting {
     func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false, isTold: Bool = true) {
         guard let moves = shard.cluster?.moves, let name = EncodedString(identifier) else { return }
         let sessionImport = moves[name].sessionImport
-        moves[name].sessionImport = nil
+        (moves[name].sessionImport, moves[name].claimedBy, moves[name].isBrought) = (nil, nil, false)
         if let sessionImport, !sessionImport.isWhole, let session = sessionImport.session { discard(session) }
         // Who comes next asks again for what the session lacks.
-        if let replay = shard.sessions.find(name)?.replay {
-            (replay.isAsked, replay.isAnswered) = (false, false)
-        }
+        shard.sessions.find(name)?.replay?.isAsked = false
         guard let claim = moves.takeClaim(of: name), let connection = shard.connections.find(claim.connection) else { return }
         let reason: ReasonCode = isForeign ? .clientIdentifierNotValid : .serverUnavailable
         advance(connection, .claimFailed(ConnectRefusal(reason, explanation, isTold: isTold)))
@@ -125,34 +126,72 @@ extension Connecting {
         moves[connect.packet.clientIdentifier].claim = nil
     }
 
-    /// The node keeps a session, and all of it is here but for what it lacks of the log.
-    func finishClaim(_ name: EncodedString, epoch: UInt64, _ moves: SessionMoves) {
-        let session = shard.sessions.find(name)
-        if let session {
-            session.cluster.isClaimed = true
-            if session.cluster.epoch != epoch {
-                session.cluster.epoch = epoch
-                shard.moves.nameWill(of: session, moves)
-                shard.sessionRows.keep(session)
+    /// This node keeps a session by a claim, and all of it is here but for what it lacks of the log.
+    func keep(_ name: EncodedString, by epoch: UInt64, _ moves: SessionMoves) {
+        guard let session = shard.sessions.find(name) else { return admit(name, by: epoch, moves) }
+        recordClaim(of: session, by: epoch, moves)
+        // Who asks again may do so because the mark was lost.
+        if session.replay?.restoration?.phase == .awaitingMark || session.opening.mark != nil && moves[name].claimedBy != nil {
+            shard.clusterLogReading.mark(session, moves)
+        }
+        moves[name].claimedBy = epoch
+        open(session, moves)
+    }
+
+    private func recordClaim(of session: Session, by epoch: UInt64, _ moves: SessionMoves) {
+        session.cluster.isClaimed = true
+        if session.cluster.epoch != epoch {
+            session.cluster.epoch = epoch
+            shard.moves.nameWill(of: session, moves)
+            shard.sessionRows.keep(session)
+        }
+        shard.saves.markClaimed(of: session, moves)
+    }
+
+    /// Lets the client of a session in that this node keeps, or whoever waits for it go on, if all of it is here; else
+    /// has it given what it lacks. To be called whenever something of that has come. Wherever a session comes from, it
+    /// is opened here:
+    ///
+    ///     its chunks are durable ─► it has been given the log ─► nothing of its flows is unknown ─► open
+    func open(_ session: Session, _ moves: SessionMoves) {
+        let name = session.clientIdentifier
+        guard let epoch = moves[name].claimedBy, moves[name].sessionImport == nil else { return }
+        if let replay = session.replay { return shard.sessionReplay.ask(for: replay) }
+        moves.hasNews = true
+        guard session.cluster.isClaimed, session.cluster.epoch == epoch else {
+            return failClaim(of: name, moves, "this node does not keep the session any more.")
+        }
+        recordClaim(of: session, by: epoch, moves)
+        let isBrought = moves[name].isBrought
+        moves[name].isBrought = false
+        if !shard.clusterLogReading.awaitsLog(session) { admit(name, by: epoch, moves) }
+        if isBrought { shard.effects.append(.cluster(.restored(identifier: Array(name.bytes)))) }
+    }
+
+    /// Opens the sessions that have waited for something of the whole node.
+    func openAll(_ moves: SessionMoves) {
+        for name in moves.claimed {
+            if let session = shard.sessions.find(name) {
+                open(session, moves)
+            } else if moves[name].sessionImport == nil {
+                moves[name].claimedBy = nil
             }
-            shard.saves.markClaimed(of: session, moves)
         }
-        if let session, let replay = session.replay {
-            // Who asks again may do so because the mark was lost.
-            if replay.restoration?.phase == .awaitingMark { shard.clusterLogReading.mark(session, moves) }
-            replay.isAnswered = true
-            return shard.sessionReplay.ask(for: replay)
-        }
-        if let session, shard.clusterLogReading.awaitsLog(session, moves) {
-            moves[name].awaitsLogBy = epoch
-            return
-        }
+    }
+
+    /// This node keeps a session no more before it was opened: who comes next claims it anew.
+    func failClaim(of name: EncodedString, _ moves: SessionMoves, _ explanation: String) {
+        if moves[name].claimedBy != nil { claimFailed(Array(name.bytes), explanation) }
+    }
+
+    private func admit(_ name: EncodedString, by epoch: UInt64, _ moves: SessionMoves) {
+        moves[name].claimedBy = nil
+        let hadSession = shard.sessions.find(name) != nil
         guard let claim = moves.takeClaim(of: name), let connection = waiting(claim) else {
             // Its client has gone, and there is nothing to keep.
-            if session == nil { shard.effects.append(.cluster(.sessionEnded(identifier: Array(name.bytes)))) }
+            if !hadSession { shard.effects.append(.cluster(.sessionEnded(identifier: Array(name.bytes)))) }
             return
         }
-        let hadSession = session != nil
         // CONNACK waits for what the session was given just now; acknowledgements of that wait for CONNACK.
         shard.save()
         advance(connection, .claimed(epoch: epoch))
@@ -204,6 +243,7 @@ extension Connecting {
         _ = shard.clusterLog?.takeFinished(of: session)
         session.cluster.isClaimed = false
         (session.opening, session.passedOnUntil) = (SessionOpening(), nil)
+        moves[session.clientIdentifier].isBrought = false
         let export = session.export
         let wasMoving = session.isMoving
         moves.change(phaseOf: session, to: .whole)

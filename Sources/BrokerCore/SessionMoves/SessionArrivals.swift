@@ -16,7 +16,7 @@ struct SessionArrivals {
         if piece.number == 0, piece.isLast, piece.bytes.isEmpty {
             // Who kept it has nothing of it.
             moves[name].sessionImport = nil
-            return shard.connecting.finishClaim(name, epoch: sessionImport.epoch, moves)
+            return shard.connecting.keep(name, by: sessionImport.epoch, moves)
         }
         let isLegible =
             piece.number == sessionImport.nextSessionChunk && piece.bytes.withUnsafeBytes { take($0, sessionImport, name, moves) }
@@ -210,7 +210,7 @@ struct SessionArrivals {
         } else {
             shard.sessionReplay.beginReplay(of: session, from: places, moves)
         }
-        session.replay?.isAnswered = true
+        moves[session.clientIdentifier].isBrought = true
         if sessionImport.lacksSteps { shard.clusterLogReading.mark(session, moves) }
         shard.sessionRows.keep(session)
         shard.memoryBound.recount(session)
@@ -232,18 +232,7 @@ struct SessionArrivals {
             shard.effects.append(.cluster(.arrived(identifier: Array(notice.identifier.bytes), number: notice.number)))
             guard notice.isLast, let session = sessionImport.session else { continue }
             moves[notice.identifier].sessionImport = nil
-            if let replay = session.replay {
-                shard.sessionReplay.ask(for: replay)
-            } else {
-                finishRestored(session, moves)
-            }
+            shard.connecting.open(session, moves)
         }
-    }
-
-    /// The session is up: its client may come in.
-    func finishRestored(_ session: Session, _ moves: SessionMoves) {
-        let name = session.clientIdentifier
-        shard.connecting.finishClaim(name, epoch: session.cluster.epoch, moves)
-        shard.effects.append(.cluster(.restored(identifier: Array(name.bytes))))
     }
 }

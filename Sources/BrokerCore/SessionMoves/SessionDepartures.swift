@@ -92,7 +92,7 @@ struct SessionDepartures {
         let stepFloor = shard.clusterLogReading.lacksSteps(session) ? session.stepFloor : nil
         let passedOn = session.passedOnUntil
         shard.connecting.endMoves(of: session)
-        shard.clusterLogReading.endWaitInVain(session.clientIdentifier, moves, "its client has gone to another node.")
+        shard.connecting.failClaim(of: session.clientIdentifier, moves, "its client has gone to another node.")
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.bounds.isFull { shard.queueRoom.setFull(session, false) }
@@ -269,7 +269,11 @@ extension SessionDepartures {
         // What becomes of their wills is for whoever keeps them next.
         for session in shard.sessions.all { session.cluster.isClaimed = false }
         if let moves = shard.cluster?.moves {
-            for name in moves.awaitingLog { shard.clusterLogReading.endWaitInVain(name, moves, "\(explanation).") }
+            for name in moves.claimed {
+                // Of one that is coming still the node's coordinator says so.
+                let isComing = moves[name].sessionImport != nil || shard.sessions.find(name)?.replay != nil
+                if !isComing { shard.connecting.failClaim(of: name, moves, "\(explanation).") }
+            }
         }
         for connection in Array(shard.connections.all) where connection.state == .connected && !connection.client.isLocal {
             shard.disconnecting.refuse(connection, .serverShuttingDown, because: "\(explanation).")

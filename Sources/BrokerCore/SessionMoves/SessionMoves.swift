@@ -42,22 +42,23 @@ extension Session {
 ///
 /// It is known when a mark is read that was put into the log behind that.
 struct SessionOpening {
-    /// The step that was put into the log for the session, and that is to be read again.
+    /// The step that is put into the log for the session, and that is to be read again. One that may be lost is put
+    /// there once more: any of them counts.
     struct Mark {
-        let number: UInt64
-        /// The partitions in which it was not read yet.
+        /// Of the first one; 0 before that is put there.
+        var number: UInt64 = 0
+        /// The partitions in which none was read yet.
         var unread: Set<Int>
+        /// When the last one was put there.
+        var writtenAt: UInt64 = 0
     }
 
     /// nil if none is awaited.
     var mark: Mark?
-    /// Of a session whose client has sent with QoS 2 what may be in the log, or not: when a mark was put into the log
-    /// because of that, 0 for never. nil if nothing is in doubt.
-    var doubtMarkedAt: UInt64?
     /// The newest step that is known of each packet identifier, while there may be others.
     var newestSteps: [UInt16: FlowStep.Place] = [:]
 
-    var isKnown: Bool { mark == nil && doubtMarkedAt == nil }
+    var isKnown: Bool { mark == nil }
 }
 
 /// A session for which a client has come, or which is on its way to this node.
@@ -72,17 +73,20 @@ struct ComingSession {
     var claim: Claim?
     /// Its chunks, until all of them are durable.
     var sessionImport: SessionImport?
-    /// By which claim it is kept here while its client waits until the log was read as far as it went.
-    var awaitsLogBy: UInt64?
+    /// By which claim this node keeps it, until it is open: see `Connecting.open`.
+    var claimedBy: UInt64?
+    /// Whether it came from elsewhere, or was given what it lacked of the log, and the cluster is to be told that it is
+    /// up.
+    var isBrought = false
 
-    var isEmpty: Bool { claim == nil && sessionImport == nil && awaitsLogBy == nil }
+    var isEmpty: Bool { claim == nil && sessionImport == nil && claimedBy == nil && !isBrought }
 }
 
 /// What a shard has to do with sessions that are the cluster's: which of them clients wait for, and of which something
 /// is under way.
 ///
-///     CONNECT ─► claim ─► sessionClaimed ─┬─────────────────────────────────────────────► admit
-///                                         └─► import ─► (replay) ─► restored ───────────►
+///     CONNECT ─► claim ─► sessionClaimed ─┬───────────────────────────► open ─► CONNACK
+///                                         └─► import ─► (replay) ───►
 ///     sessionLeaves ─► export ─► chunks ─► sessionGone, sessionStays
 ///
 /// There is none where each node keeps its own sessions.
@@ -136,9 +140,9 @@ final class SessionMoves {
         return self[name].claim
     }
 
-    /// The sessions whose clients wait until the log was read, in order.
-    var awaitingLog: [EncodedString] {
-        coming.filter { $0.value.awaitsLogBy != nil }.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+    /// The sessions that this node keeps and that are not open yet, in order.
+    var claimed: [EncodedString] {
+        coming.filter { $0.value.claimedBy != nil }.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
     }
 
     func change(phaseOf session: Session, to phase: SessionPhase) {

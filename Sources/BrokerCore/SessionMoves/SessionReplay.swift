@@ -51,7 +51,9 @@ struct SessionReplay {
         }
         shard.sessionRows.keep(session)
         // A client may be here whose claim is not answered: another node may have the session by then.
-        if replay.isAnswered { shard.arrivals.finishRestored(session, moves) }
+        guard moves[session.clientIdentifier].claimedBy != nil else { return }
+        moves[session.clientIdentifier].isBrought = true
+        shard.connecting.open(session, moves)
     }
 
     func replay(_ identifier: [UInt8]) -> LogReplay? {
@@ -154,8 +156,6 @@ final class LogReplay {
     var given: [UInt64?]
     /// Whether a replay was asked for that has not ended.
     var isAsked = false
-    /// Whether this node keeps the session by the claim of whoever waits for it, who is let in when it has all.
-    var isAnswered = false
     /// Of a session that is restored from what the cluster has stored; nil for others.
     var restoration: SessionRestoration?
 

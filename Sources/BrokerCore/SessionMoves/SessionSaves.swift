@@ -36,7 +36,7 @@ struct SessionSaves {
             }
         }
         guard let moves = shard.cluster?.moves, shard.cluster?.isAway == false else { return }
-        shard.clusterLogReading.markDoubts(moves)
+        shard.clusterLogReading.writeMarks(moves)
         var given = 0
         for _ in 0..<min(moves.saveOrder.count, Limits.savesLookedAtMax) where given < Limits.savesPerTurnMax {
             if moves.savePosition >= moves.saveOrder.count { moves.savePosition = 0 }
