@@ -2,12 +2,14 @@
 #pragma once
 
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/kdf.h>
 #include <openssl/ocsp.h>
+#include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
@@ -164,3 +166,99 @@ static inline int openssl_is_address(const char *text) {
 static inline int openssl_is_verification_failure(unsigned long code) {
     return ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED;
 }
+
+/// Calls `body` with each entry of a certificate's subject of that kind, in UTF-8; with -1 bytes for one that cannot be read.
+static inline void openssl_each_subject_entry(X509 *certificate, int kind, void *data,
+                                              void (*body)(void *, int, const unsigned char *, int)) {
+    X509_NAME *name = X509_get_subject_name(certificate);
+    int index = -1;
+    while ((index = X509_NAME_get_index_by_NID(name, kind, index)) >= 0) {
+        unsigned char *bytes = NULL;
+        int count = ASN1_STRING_to_UTF8(&bytes, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, index)));
+        body(data, kind, bytes, count);
+        OPENSSL_free(bytes);
+    }
+}
+
+/// Calls `body` with each DNS name, URI and e-mail address of a certificate's alternative names.
+static inline void openssl_each_alternative_name(X509 *certificate, void *data, void (*body)(void *, int, const unsigned char *, int)) {
+    GENERAL_NAMES *names = (GENERAL_NAMES *)X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    for (int index = 0; index < sk_GENERAL_NAME_num(names); index++) {
+        GENERAL_NAME *name = sk_GENERAL_NAME_value(names, index);
+        if (name->type != GEN_DNS && name->type != GEN_URI && name->type != GEN_EMAIL) continue;
+        body(data, name->type, ASN1_STRING_get0_data(name->d.ia5), ASN1_STRING_length(name->d.ia5));
+    }
+    GENERAL_NAMES_free(names);
+}
+
+/// Has `choose` called when the client's handshake has said which host it wants, or that it does not say.
+static inline void openssl_choose_by_server_name(SSL_CTX *context, int (*choose)(SSL *, int *, void *)) {
+    SSL_CTX_set_tlsext_servername_callback(context, choose);
+}
+
+/// Shows the certificate, chain and key of another context in this connection. Returns 1, or 0 where that cannot be.
+static inline int openssl_show_certificate_of(SSL *connection, SSL_CTX *other) {
+    STACK_OF(X509) *chain = NULL;
+    SSL_CTX_get0_chain_certs(other, &chain);
+    return SSL_use_cert_and_key(connection, SSL_CTX_get0_certificate(other), SSL_CTX_get0_privatekey(other), chain, 1);
+}
+
+/// Chooses the groups of the key exchange, the most wanted first. Returns 1, or 0 where OpenSSL does not know one.
+static inline int openssl_set_groups(SSL_CTX *context, const char *list) { return SSL_CTX_set1_groups_list(context, list); }
+
+/// Has `answer` called for clients that ask for an answer of the authority about the certificate.
+static inline void openssl_staple_answers(SSL_CTX *context, int (*answer)(SSL *, void *)) {
+    SSL_CTX_set_tlsext_status_cb(context, answer);
+}
+
+/// Gives a client that asks for it an answer of the authority. Returns 1, or 0 without memory.
+static inline int openssl_staple(SSL *connection, const unsigned char *bytes, long count) {
+    unsigned char *copy = (unsigned char *)OPENSSL_memdup(bytes, count);
+    return copy != NULL && SSL_set_tlsext_status_ocsp_resp(connection, copy, count) == 1;
+}
+
+/// What an authority's answer says of a certificate: 0 that it is good, now; 1 nothing, it is no answer; 2 that the authority had none;
+/// 3 nothing, it is about others; 4 that it was good, at another time; 5 that it was revoked, or is not known.
+static inline int openssl_judge_answer(const unsigned char *bytes, long count, X509 *certificate) {
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &bytes, count);
+    if (response == NULL) return 1;
+    OCSP_BASICRESP *basic = NULL;
+    int judgement = 3;
+    if (OCSP_response_status(response) != OCSP_RESPONSE_STATUS_SUCCESSFUL || (basic = OCSP_response_get1_basic(response)) == NULL) {
+        OCSP_RESPONSE_free(response);
+        return 2;
+    }
+    for (int index = 0; index < OCSP_resp_count(basic); index++) {
+        OCSP_SINGLERESP *single = OCSP_resp_get0(basic, index);
+        ASN1_INTEGER *serial = NULL;
+        OCSP_id_get0_info(NULL, NULL, NULL, &serial, (OCSP_CERTID *)OCSP_SINGLERESP_get0_id(single));
+        if (serial == NULL || ASN1_INTEGER_cmp(serial, X509_get0_serialNumber(certificate)) != 0) continue;
+        int reason = 0;
+        ASN1_GENERALIZEDTIME *revoked = NULL, *updated = NULL, *next = NULL;
+        int status = OCSP_single_get0_status(single, &reason, &revoked, &updated, &next);
+        judgement = status != V_OCSP_CERTSTATUS_GOOD ? 5 : OCSP_check_validity(updated, next, 300, -1) == 1 ? 0 : 4;
+    }
+    OCSP_BASICRESP_free(basic);
+    OCSP_RESPONSE_free(response);
+    ERR_clear_error();
+    return judgement;
+}
+
+/// Prepares the cipher and the code of a session ticket, as RFC 5077 advises: AES-256-CBC and HMAC-SHA-256. Returns 1, or 0 where that fails.
+static inline int openssl_prepare_ticket(const unsigned char *aes_key, const unsigned char *hmac_key, unsigned char *vector,
+                                         EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *code, int isNew) {
+    OSSL_PARAM parameters[] = {OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)hmac_key, 32),
+                               OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)"SHA256", 0), OSSL_PARAM_construct_end()};
+    if (isNew && RAND_bytes(vector, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) != 1) return 0;
+    if (EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, aes_key, vector, isNew) != 1) return 0;
+    return EVP_MAC_CTX_set_params(code, parameters);
+}
+
+/// Has `prepare` called for each ticket that is made or comes.
+static inline void openssl_prepare_tickets(SSL_CTX *context,
+                                           int (*prepare)(SSL *, unsigned char *, unsigned char *, EVP_CIPHER_CTX *, EVP_MAC_CTX *, int)) {
+    SSL_CTX_set_tlsext_ticket_key_evp_cb(context, prepare);
+}
+
+/// How long a session may be resumed, in seconds.
+static inline void openssl_set_session_seconds(SSL_CTX *context, long seconds) { SSL_CTX_set_timeout(context, seconds); }

@@ -314,6 +314,8 @@ public enum ServerError: Error, CustomStringConvertible {
             }
         case .transportSecurity(let index, let failure):
             (remark.listener, remark.option) = (index, failure.option)
+            // Of options that have several lines the one that names the file.
+            if ["martlet_certificate", "martlet_tls_ticket_key_file"].contains(failure.option) { remark.value = failure.value }
             remark.message = failure.explanation
         case .bridge(let name, let reason):
             (remark.option, remark.value) = ("connection", name)
@@ -361,7 +363,10 @@ extension TLSFailure {
     /// Says what is wrong, without the option's name, as sentences without the last full stop.
     var explanation: String {
         guard !value.isEmpty else { return reason }
-        let isFile = ["certfile", "keyfile", "cafile", "capath", "crlfile", "dhparamfile"].contains(option)
+        let isFile = [
+            "certfile", "keyfile", "cafile", "capath", "crlfile", "dhparamfile", "martlet_certificate", "martlet_ocsp_file",
+            "martlet_tls_ticket_key_file",
+        ].contains(option)
         guard isFile else { return "\(value): \(reason)" }
         return FileAdvice.obstacle(toReading: value)?.advice() ?? "\(FullPath.of(value)): \(reason)"
     }

@@ -37,6 +37,6 @@ struct AcceptedOption: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { line }
 
-    /// The name on the line.
-    var name: String { String(line.prefix { $0 != " " }) }
+    /// The name on the line, of several the last one.
+    var name: String { String((line.split(separator: "\n").last ?? "").prefix { $0 != " " }) }
 }

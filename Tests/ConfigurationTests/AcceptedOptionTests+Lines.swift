@@ -88,6 +88,16 @@ extension AcceptedOptionTests {
         .global("martlet_max_messages_per_second 9") { $0.limits.messagesPerSecondMax = 9 },
         .global("martlet_max_bytes_per_second 9") { $0.limits.bytesPerSecondMax = 9 },
         .global("martlet_max_connections_per_second_per_address 9") { $0.limits.connectionsPerSecondPerAddressMax = 9 },
+        .global("martlet_max_connections_per_second 9") { $0.limits.connectionsPerSecondMax = 9 },
+        .global("martlet_max_connections_per_address 9") { $0.limits.connectionsPerAddressMax = 9 },
+        .global("martlet_max_connections_per_network 500") {
+            $0.limits.connectionsPerNetwork = NetworkConnectionLimit(count: 500, ipv4Bits: 24, ipv6Bits: 48)
+        },
+        .global("martlet_max_connections_per_network 5 /16 /64") {
+            $0.limits.connectionsPerNetwork = NetworkConnectionLimit(count: 5, ipv4Bits: 16, ipv6Bits: 64)
+        },
+        .global("martlet_max_handshakes 9") { $0.limits.handshakesMax = 9 },
+        .global("martlet_max_handshakes 0") { $0.limits.handshakesMax = nil },
 
         .global("persistence true") { $0.persistence.isEnabled = true },
         .global("retained_persistence true") { $0.persistence.isEnabled = true },
@@ -247,6 +257,13 @@ extension AcceptedOptionTests {
         .listener("martlet_proxy_trusted 192.0.2.1 10.0.0.0/8\nmartlet_proxy_trusted 2001:db8::/32 ::/0") {
             $0.trustedProxies = ["192.0.2.1/32", "10.0.0.0/8", "2001:db8::/32", "::/0"].compactMap { NetworkRange($0) }
         },
+        .listener("martlet_allow_from 192.0.2.1 10.0.0.0/8\nmartlet_allow_from ::1") {
+            $0.addresses.allowed = ["192.0.2.1/32", "10.0.0.0/8", "::1/128"].compactMap { NetworkRange($0) }
+        },
+        .listener("martlet_deny_from 10.0.0.0/8") { $0.addresses.denied = ["10.0.0.0/8"].compactMap { NetworkRange($0) } },
+        .listener("martlet_allow_from_file a\nmartlet_allow_from_file b c") { $0.addresses.allowedFiles = ["a", "b c"] },
+        .listener("martlet_deny_from_file a") { $0.addresses.deniedFiles = ["a"] },
+        .listener("martlet_max_connections_per_second 7") { $0.connectionsPerSecondMax = 7 },
         .listener("websockets_origin http://a\nwebsockets_origin http://b") { $0.webSocketOrigins = ["http://a", "http://b"] },
         .listener("http_dir /srv") { $0.httpDirectory = "/srv" },
         .listener("martlet_http_serve metrics, health") { $0.httpOffers = [.health, .metrics] },
@@ -269,6 +286,28 @@ extension AcceptedOptionTests {
         .listener("require_certificate true") { $0.tls.requiresCertificate = true },
         .listener("use_identity_as_username true") { $0.tls.userNameSource = .identity },
         .listener("use_subject_as_username true") { $0.tls.userNameSource = .subject },
+        .listener("\(mutual)martlet_certificate_username san-uri 2") {
+            useMutual(&$0)
+            $0.tls.userNameSource = .name(CertificateNameChoice(.uri, index: 2))
+        },
+        .listener("\(mutual)martlet_certificate_clientid spiffe") {
+            useMutual(&$0)
+            $0.tls.clientIdentifierSource = CertificateNameChoice(.spiffe)
+        },
+        .listener("martlet_certificate_password true") { $0.tls.requiresPasswordToo = true },
+        .listener("martlet_certificate_known_user true") { $0.tls.requiresKnownUser = true },
+        .listener("\(mutual)martlet_certificate a b\nmartlet_certificate c d") {
+            useMutual(&$0)
+            $0.tls.namedCertificates = [
+                NamedCertificate(certificateFile: "a", keyFile: "b"), NamedCertificate(certificateFile: "c", keyFile: "d"),
+            ]
+        },
+        .listener("martlet_sni_strict true") { $0.tls.refusesUnknownHosts = true },
+        .listener("martlet_tls_tickets false") { $0.tls.givesTickets = false },
+        .listener("martlet_tls_ticket_lifetime 60") { $0.tls.ticketSeconds = 60 },
+        .listener("martlet_tls_ticket_key_file a\nmartlet_tls_ticket_key_file b") { $0.tls.ticketKeyFiles = ["a", "b"] },
+        .listener("martlet_ocsp_file o") { $0.tls.statusFile = "o" },
+        .listener("martlet_tls_groups X25519:P-256") { $0.tls.groups = "X25519:P-256" },
         .listener("disable_client_cert_date_checks true") { $0.tls.ignoresCertificateDates = true },
         .listener("psk_hint h") { $0.tls.preSharedKeyHint = "h" },
         .listener("martlet_durability interval 5") { $0.durability = .interval(seconds: 5) },
@@ -277,6 +316,14 @@ extension AcceptedOptionTests {
         .listener("tls_engine_kpass_sha1 e") { _ in },
         .listener("tls_keyform engine") { _ in },
     ]
+
+    /// TLS with certificates of the clients.
+    private static let mutual = "certfile c\nkeyfile k\ncafile a\nrequire_certificate true\n"
+
+    @Sendable private static func useMutual(_ listener: inout ListenerConfiguration) {
+        (listener.tls.certificateFile, listener.tls.keyFile, listener.tls.authoritiesFile) = ("c", "k", "a")
+        listener.tls.requiresCertificate = true
+    }
 
     static let bridgeLines: [AcceptedOption] = [
         .bridge("address a.example:8883 b") {

@@ -207,6 +207,23 @@ import Testing
             "listener 1\nmartlet_proxy_trusted 10.0.0.0/x",
             #"found "10.0.0.0/x", expected IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32."#
         ),
+        (
+            "listener 1\nmartlet_allow_from 10.0.0.1 home.example",
+            #"found "10.0.0.1 home.example", expected IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32."#
+        ),
+        (
+            "listener 1\nmartlet_certificate_username subject 2",
+            #"found "subject 2", expected cn, subject, san-uri, san-dns, san-email or spiffe, and perhaps which one of several, 1 to 100, such as san-uri 1."#
+        ),
+        (
+            "listener 1\nmartlet_certificate_username cn",
+            "it needs TLS and certificates of the clients: certfile, keyfile, cafile and require_certificate true."
+        ),
+        (
+            "listener 1\nmartlet_certificate_clientid san",
+            #"found "san", expected cn, subject, san-uri, san-dns, san-email or spiffe, and perhaps which one of several, 1 to 100, such as san-uri 1."#
+        ),
+        ("listener 1\nmartlet_certificate a", #"found "a", expected two files, a certificate and its key."#),
         ("listener 1\ntls_version tlsv1.1", #"found "tlsv1.1", expected tlsv1.2 or tlsv1.3."#),
         ("listener 1\nmax_topic_alias 65536", #"found "65536", expected a number from 0 to 65535."#),
     ]

@@ -34,7 +34,7 @@ import Transports
         #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
         let handOver = HandOver(
             shard: 0, info: ConnectionInfo(address: "192.0.2.1"), connect: ConnectPacket(clientIdentifier: "late"), unread: [])
-        loops[0].mailbox.post(.handOver(handOver, DescriptorChannel(ends[0]), nil))
+        loops[0].mailbox.post(.handOver(handOver, DescriptorChannel(ends[0]), nil, nil))
         let second = try NamedThread.start(name: "second") { loops[1].run() }
         loops[1].mailbox.post(.stop(shutdownBarrier))
         let answer = everything(from: ends[1])

@@ -150,6 +150,9 @@ extension MetricFamily {
         .gauge("martlet_connections", "Connections by listener.") {
             $0.openListeners.map { ([("listener", $0.name), ("protocol", $0.application.rawValue)], Double($0.connections)) }
         },
+        .gauge("martlet_tls_handshakes", "TLS handshakes that are under way, and clients that wait to begin theirs.") {
+            [([("state", "under_way")], Double($0.sum.handshakes)), ([("state", "waiting")], Double($0.sum.handshakesWaiting))]
+        },
     ]
 
     private static let held: [MetricFamily] = [

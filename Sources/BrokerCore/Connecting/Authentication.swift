@@ -21,7 +21,7 @@ struct Authentication {
             ask(connect, .begin(method: method, data: connect.packet.properties.authenticationData), connection)
         } else if asksForLogin(connect, policy) {
             ask(connect, .password(userName: connect.packet.userName, password: connect.packet.password), connection)
-        } else if policy.userNameSource != .login || policy.allowsAnonymous {
+        } else if policy.userNameSource == .login ? policy.allowsAnonymous : !policy.requiresPasswordToo {
             shard.figures.count(.accepted, connection)
             connect.state = .verified(VerifiedLogin(userName: connect.userName, authenticationData: nil))
         } else {
@@ -59,7 +59,7 @@ struct Authentication {
     /// Whether somebody outside has to decide who the client is.
     func asksForLogin(_ connect: PendingConnect, _ policy: ListenerPolicy) -> Bool {
         if connect.packet.properties.authenticationMethod != nil { return true }
-        return policy.userNameSource == .login && policy.checksPasswords
+        return (policy.userNameSource == .login || policy.requiresPasswordToo) && policy.checksPasswords
             && (connect.packet.userName != nil || !policy.allowsAnonymous)
     }
 

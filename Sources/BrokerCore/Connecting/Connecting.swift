@@ -13,6 +13,7 @@ struct Connecting {
         }
         let policy = shard.settings.listeners[connection.info.listener]
         try useVerifiedName(connect, connection, policy)
+        try useVerifiedIdentifier(connect, connection, policy)
         forgetUserProperties(connect)
         try checkVersion(connect, policy)
         try checkKeepAlive(connect)
@@ -31,11 +32,43 @@ struct Connecting {
     ) throws(ConnectRefusal) {
         guard policy.userNameSource != .login else { return }
         guard let name = verifiedName(of: connection.info, policy.userNameSource) else {
+            let objection = connection.info.certificateClaims.objection
             throw ConnectRefusal(
-                .badUserNameOrPassword, "this listener takes user names from certificates only.", failure: .noCertificateName)
+                .badUserNameOrPassword, "this listener takes user names from certificates only.",
+                failure: objection.map { .certificate($0) } ?? .noCertificateName)
+        }
+        if policy.requiresPasswordToo {
+            // Who says another name than the certificate has mixed two devices up, or tries.
+            guard connect.packet.userName == nil || connect.packet.userName == name else {
+                throw ConnectRefusal(.notAuthorized, "the user name is another one than the certificate's.", failure: .otherUser)
+            }
+        } else {
+            connect.packet.password = nil
         }
         connect.packet.userName = name
-        connect.packet.password = nil
+        if let users = policy.knownUsers, !users.isKnown(name) {
+            throw ConnectRefusal(.notAuthorized, "the login was not accepted.", failure: .unknownUser)
+        }
+    }
+
+    /// The Client Identifier is the certificate's to say, where the listener wants it so: who gives none gets it.
+    private func useVerifiedIdentifier(
+        _ connect: PendingConnect, _ connection: Connection, _ policy: ListenerPolicy
+    ) throws(ConnectRefusal) {
+        guard policy.takesIdentifierFromCertificate else { return }
+        let claims = connection.info.certificateClaims
+        guard let name = claims.clientIdentifier.flatMap({ EncodedString($0) }) else {
+            throw ConnectRefusal(
+                .clientIdentifierNotValid, "this listener takes Client Identifiers from certificates.",
+                failure: .certificate(claims.objection ?? "it has no name that can be a Client Identifier"))
+        }
+        if connect.packet.clientIdentifier.isEmpty {
+            connect.packet.clientIdentifier = name
+            connect.hasAssignedIdentifier = true
+        } else if connect.packet.clientIdentifier != name {
+            throw ConnectRefusal(
+                .clientIdentifierNotValid, "the certificate is for the Client Identifier \(name).", failure: .otherUser)
+        }
     }
 
     /// The user name that the transport vouches for.
@@ -44,6 +77,7 @@ struct Connecting {
         case .login: nil
         case .identity: (info.certificateCommonName ?? info.preSharedKeyIdentity).flatMap { EncodedString($0) }
         case .subject: info.certificateSubject.flatMap { EncodedString($0) }
+        case .certificate: info.certificateClaims.userName.flatMap { EncodedString($0) }
         }
     }
 

@@ -59,7 +59,7 @@ struct ShardFigures {
         if let method = extras?.authenticationMethod ?? extras?.pendingConnect?.packet.properties.authenticationMethod {
             return shard.settings.authenticationMethods.contains(method) ? "\(method)" : "unknown_method"
         }
-        if policy.userNameSource != .login {
+        if policy.userNameSource != .login, !policy.requiresPasswordToo {
             return connection.info.preSharedKeyIdentity == nil ? "certificate" : "pre_shared_key"
         }
         let hasName = (extras?.pendingConnect?.userName ?? connection.client.userName) != nil

@@ -103,6 +103,8 @@ public enum LoginFailure: Sendable, Equatable {
     /// The listener has nobody to compare the user with.
     case noUsersKnown
     case noCertificateName
+    /// Why the certificate does not say who the client is, as a part of a sentence.
+    case certificate(String)
     /// What the login has proved is another user than the certificate or the session has.
     case otherUser
     /// Its identifier, user or address is.
@@ -121,6 +123,7 @@ public enum LoginFailure: Sendable, Equatable {
         case .unknownMethod: "unknown authentication method"
         case .noUsersKnown: "its listener has no users (password_file) and does not allow anonymous clients"
         case .noCertificateName: "no certificate or key that names a user"
+        case .certificate(let words): "the certificate does not say who this is: \(words)"
         case .otherUser: "another user than the one of the certificate or the session"
         case .banned: "banned"
         case .reported(let words): words

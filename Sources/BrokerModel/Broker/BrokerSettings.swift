@@ -65,6 +65,18 @@ public struct BrokerSettings: Sendable {
     /// How many connections a network may open in a second; nil for no limit. Kept by the shell too.
     /// `martlet_max_connections_per_second_per_address`
     public var connectionsPerSecondPerAddressMax: Int?
+    /// How many connections may come in a second, on all listeners; nil for no limit. Kept by the shell too.
+    /// `martlet_max_connections_per_second`
+    public var connectionsPerSecondMax: Int?
+    /// How many connections a network may have at a time, IPv4 by the address, IPv6 by its first 64 bits; nil for no
+    /// limit. Kept by the shell too. `martlet_max_connections_per_address`
+    public var connectionsPerAddressMax: Int?
+    /// How many a larger network may have; nil for no limit. Kept by the shell too.
+    /// `martlet_max_connections_per_network`
+    public var connectionsPerNetwork: NetworkConnectionBound?
+    /// How many TLS handshakes there may be at a time; nil for no limit. Kept by the shell too, where each loop has an
+    /// equal part. `martlet_max_handshakes`
+    public var handshakesMax: Int?
     /// How many messages wait for a client in memory, at least 1: those behind are left to the store, where there is
     /// one, and read when their turn comes near. `martlet_queue_messages_in_memory`
     public var residentMessagesMax = 256
@@ -176,6 +188,17 @@ public struct BrokerSettings: Sendable {
     }
 }
 
+/// How many connections one network may have at a time, and how many bits of an address are its network's.
+public struct NetworkConnectionBound: Hashable, Sendable {
+    public var count: Int
+    public var ipv4Bits: Int
+    public var ipv6Bits: Int
+
+    public init(count: Int, ipv4Bits: Int, ipv6Bits: Int) {
+        (self.count, self.ipv4Bits, self.ipv6Bits) = (count, ipv4Bits, ipv6Bits)
+    }
+}
+
 /// How much waits for a client, and what gives way beyond that.
 public struct QueueBound: Hashable, Sendable {
     /// 0 for no limit.
@@ -278,13 +301,22 @@ public struct ListenerPolicy: Sendable {
     public var usesUserNameAsClientIdentifier = false
     /// The most connections; nil for no limit. Kept by the shell, which accepts them. `max_connections`
     public var connectionsMax: Int?
+    /// How many connections may come in a second; nil for no limit. Kept by the shell too.
+    /// `martlet_max_connections_per_second`
+    public var connectionsPerSecondMax: Int?
     /// What Client Identifiers must begin with; nil for anything. `clientid_prefixes`
     public var clientIdentifierPrefix: String?
     /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing.
     /// `mount_point`
     public var mountPoint: [UInt8] = []
-    /// `use_identity_as_username`, `use_subject_as_username`
+    /// `use_identity_as_username`, `use_subject_as_username`, `martlet_certificate_username`
     public var userNameSource = UserNameSource.login
+    /// Whether the Client Identifier has to be what the certificate says. `martlet_certificate_clientid`
+    public var takesIdentifierFromCertificate = false
+    /// Whether the user that a certificate names has to give a password too. `martlet_certificate_password`
+    public var requiresPasswordToo = false
+    /// The users that a certificate may name; nil for any. `martlet_certificate_known_user`
+    public var knownUsers: (any UserDirectory)?
     /// The access rules, which say who may read and write which topics; nil when everybody may everything. `acl_file`
     public var accessControl: AccessControl?
     /// Whether acknowledgements wait until what they stand for is durable, while there is a store. `martlet_durability`
@@ -338,6 +370,14 @@ public enum UserNameSource: Sendable {
     case identity
     /// The whole subject of that certificate.
     case subject
+    /// The name of that certificate that the listener asks for: `CertificateClaims.userName`.
+    case certificate
+}
+
+/// Knows which users there are. For any thread; answers at once.
+public protocol UserDirectory: Sendable {
+    /// Whether there is a user of that name who may come in.
+    func isKnown(_ userName: EncodedString) -> Bool
 }
 
 /// What becomes of a session when somebody connects with its Client Identifier who is not its owner: a session belongs

@@ -23,6 +23,7 @@ public struct ConnectionInfo: Sendable {
             package var certificateSubject: String?
             package var preSharedKeyIdentity: String?
             package var encryption: String?
+            package var certificateNames = CertificateClaims()
         }
 
         package init(_ values: Values) { self.values = values }
@@ -48,6 +49,11 @@ public struct ConnectionInfo: Sendable {
         get { proof?.values.preSharedKeyIdentity }
         set { if newValue != preSharedKeyIdentity { proven.preSharedKeyIdentity = newValue } }
     }
+    /// Who the client is by its certificate, where the listener asks for other names of it than the two above.
+    public var certificateClaims: CertificateClaims {
+        get { proof?.values.certificateNames ?? CertificateClaims() }
+        set { if newValue != certificateClaims { proven.certificateNames = newValue } }
+    }
     /// What TLS has agreed on, such as `TLSv1.3 cipher TLS_AES_256_GCM_SHA384`; nil without TLS.
     public var encryption: String? {
         get { proof?.values.encryption }
@@ -59,6 +65,18 @@ public struct ConnectionInfo: Sendable {
         self.port = port
         listenerNumber = Int32(listener)
     }
+}
+
+/// Who a client is by the names in its certificate that the listener asks for.
+public struct CertificateClaims: Sendable, Equatable {
+    /// `martlet_certificate_username`
+    public var userName: String?
+    /// `martlet_certificate_clientid`
+    public var clientIdentifier: String?
+    /// Why one of them is not there though it is asked for, as a part of a sentence; nil where nothing is missing.
+    public var objection: String?
+
+    public init() {}
 }
 
 /// Names a connection of a shard to the shell: the slot in the shard's table, and which tenant of that slot is meant.

@@ -40,6 +40,9 @@ public struct ShardStatistics: Sendable, Equatable {
     public var sharedSubscriptions = 0
     /// Clients that do not take what they are sent, as `BrokerSettings.slowClients` has it.
     public var slowClients = 0
+    /// TLS handshakes that have begun, and clients that wait to begin theirs; told by the shard's loop.
+    public var handshakes = 0
+    public var handshakesWaiting = 0
     public var retainedMessages = 0
     public var storedMessages = 0
     public var storedBytes = 0
@@ -101,6 +104,8 @@ public struct ShardStatistics: Sendable, Equatable {
         subscriptions += other.subscriptions
         sharedSubscriptions += other.sharedSubscriptions
         slowClients += other.slowClients
+        handshakes += other.handshakes
+        handshakesWaiting += other.handshakesWaiting
         retainedMessages += other.retainedMessages
         storedMessages += other.storedMessages
         storedBytes += other.storedBytes
@@ -320,6 +325,14 @@ public enum RefusedConnection: Hashable, Sendable {
     case tooMany
     /// `martlet_max_connections_per_second_per_address`
     case tooFast
+    /// `martlet_max_connections_per_second`
+    case tooFastTogether
+    /// `martlet_max_connections_per_address`
+    case tooManyOfAddress
+    /// `martlet_max_connections_per_network`
+    case tooManyOfNetwork
+    /// `martlet_allow_from`, `martlet_deny_from`
+    case addressDenied
     /// `martlet_proxy_trusted`
     case untrustedProxy
     /// What goes before MQTT was not as it should be.
@@ -336,6 +349,10 @@ public enum RefusedConnection: Hashable, Sendable {
         switch self {
         case .tooMany: "too_many_connections"
         case .tooFast: "too_many_per_second"
+        case .tooFastTogether: "rate"
+        case .tooManyOfAddress: "too_many_of_address"
+        case .tooManyOfNetwork: "too_many_of_network"
+        case .addressDenied: "address_denied"
         case .untrustedProxy: "untrusted_proxy"
         case .proxyProtocol: "proxy_protocol"
         case .tls: "tls"

@@ -184,6 +184,8 @@ struct ListenerDraft: Sendable {
     /// `use_identity_as_username`, `use_subject_as_username`.
     var usesIdentityAsUserName = false
     var usesSubjectAsUserName = false
+    /// `martlet_certificate_username`.
+    var certificateUserName: CertificateNameChoice?
     /// The `listener` line; nil for the default listener.
     var position: SourcePosition?
 

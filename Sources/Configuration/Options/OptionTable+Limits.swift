@@ -87,6 +87,26 @@ extension ConfigurationOption {
             "martlet_max_connections_per_second_per_address", \BrokerConfiguration.limits.connectionsPerSecondPerAddressMax,
             .limit(),
             "The largest number of connections that one address may open in a second; 0 means no limit.", reload: true),
+        connectionRate,
+        .init(
+            "martlet_max_connections_per_address", \BrokerConfiguration.limits.connectionsPerAddressMax, .limit(),
+            """
+            The largest number of connections that one address has at a time, of IPv6 its first 64 bits; 0 means no limit. Those count that
+            have come since the option is set.
+            """, reload: true),
+        .init(
+            "martlet_max_connections_per_network", optional: \BrokerConfiguration.limits.connectionsPerNetwork,
+            .networkConnections,
+            """
+            The same for a network: 500 /24 /48 means 500 connections from any 24 bits of IPv4, or 48 of IPv6, which are used if no others are
+            given.
+            """, reload: true),
+        .init(
+            "martlet_max_handshakes", \BrokerConfiguration.limits.handshakesMax, .limit(),
+            """
+            The largest number of TLS handshakes at a time. Who comes later waits for a place, in the order of coming; one that waits for its
+            client for a second gives its place up. 0 means no limit.
+            """, reload: true),
         .init(
             "martlet_ban_after", optional: \BrokerConfiguration.limits.banAfter, .offences,
             """
@@ -100,6 +120,24 @@ extension ConfigurationOption {
             identifier with this user and address, so that nobody can get another user's client banned.
             """, reload: true),
     ]
+
+    private static let connectionRate: ConfigurationOption = {
+        let (name, summary) = (
+            "martlet_max_connections_per_second",
+            "The largest number of new connections in a second, on all listeners together; in a listener's section, on this one. 0 means no limit."
+        )
+        var row = ConfigurationOption(
+            name, \BrokerConfiguration.limits.connectionsPerSecondMax, .limit(), summary, reload: true)
+        let own = ConfigurationOption(
+            name, \ListenerDraft.configuration.connectionsPerSecondMax, .limit(), summary, reload: true)
+        row.section = .listenerOrGlobal
+        if case .global(let setter) = row.action, case .listener(let ownSetter) = own.action {
+            row.action = .listenerOrGlobal(ownSetter, setter)
+        }
+        let (differs, ownDiffers) = (row.differs, own.differs)
+        row.differs = { differs($0, $1) || ownDiffers($0, $1) }
+        return row
+    }()
 }
 
 extension Limits {

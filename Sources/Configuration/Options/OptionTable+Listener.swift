@@ -55,6 +55,7 @@ extension ConfigurationOption {
                 "proxy_protocol_v2_require_tls", \ListenerDraft.configuration.proxyProtocolRequiresTLS, .boolean,
                 "The PROXY header must say that the client used TLS.", reload: true),
             proxyTrusted,
+            allowFrom, denyFrom, allowFromFile, denyFromFile,
             webSocketsOrigin,
             .init(
                 "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
@@ -102,6 +103,38 @@ extension ConfigurationOption {
         .init(
             "use_subject_as_username", \ListenerDraft.usesSubjectAsUserName, .boolean,
             "The certificate's whole subject is the user name.", reload: true),
+        certificateUserName,
+        .init(
+            "martlet_certificate_clientid", optional: \ListenerDraft.configuration.tls.clientIdentifierSource, .certificateName,
+            "What of the certificate the Client Identifier has to be; a client that gives none gets it.", reload: true),
+        .init(
+            "martlet_certificate_password", \ListenerDraft.configuration.tls.requiresPasswordToo, .boolean,
+            "The user that the certificate names has to give the password too.", reload: true),
+        .init(
+            "martlet_certificate_known_user", \ListenerDraft.configuration.tls.requiresKnownUser, .boolean,
+            """
+            The user that the certificate names has to be one of password_file or of dynamic security, where it is not disabled. Otherwise a
+            certificate lets in whoever it names.
+            """, reload: true),
+        namedCertificate,
+        .init(
+            "martlet_sni_strict", \ListenerDraft.configuration.tls.refusesUnknownHosts, .boolean,
+            "A client that asks for a host that no certificate names is refused; otherwise it is shown certfile.", reload: true),
+        .init(
+            "martlet_tls_tickets", \ListenerDraft.configuration.tls.givesTickets, .boolean,
+            "Clients can resume their TLS sessions by tickets, which spares a handshake's work.", reload: true),
+        .init(
+            "martlet_tls_ticket_lifetime", \ListenerDraft.configuration.tls.ticketSeconds, .integer(1...604_800),
+            "How long a ticket is good, in seconds, 1 to 604800.", reload: true),
+        ticketKeyFile,
+        .init(
+            "martlet_ocsp_file", optional: \ListenerDraft.configuration.tls.statusFile, .text("PATH"),
+            "The authority's answer (OCSP, DER) that certfile was not revoked, for clients that ask for it. It is read again when it changes.",
+            reload: true),
+        .init(
+            "martlet_tls_groups", optional: \ListenerDraft.configuration.tls.groups, .text("LIST"),
+            "The groups of the key exchange as OpenSSL writes them, such as X25519MLKEM768:X25519 (from OpenSSL 3.5 on).",
+            reload: true),
         .init(
             "disable_client_cert_date_checks", \ListenerDraft.configuration.tls.ignoresCertificateDates, .boolean,
             "Accepts certificates that are not valid yet or have expired.", reload: true),
@@ -118,6 +151,59 @@ extension ConfigurationOption {
             ignored: "tls_keyform", section: .listener, shape: "pem|engine", "Formerly the form of the key.",
             because: "keys are read as PEM files"),
     ]
+
+    private static let certificateUserName: ConfigurationOption = {
+        let syntax = ValueSyntax<CertificateNameChoice>.certificateName
+        var row = ConfigurationOption(
+            "martlet_certificate_username", shape: syntax.shape,
+            """
+            What of the certificate is the user name: its common name, its subject, or one of its alternative names; of several of a kind the
+            one with that number, counted from 1.
+            """, reload: true, isRepeatable: false, extent: .words
+        ) { (text: String, listener: inout ListenerDraft, _: Bool) in
+            guard let choice = syntax.parse(text) else { return .expected(syntax.expected) }
+            listener.certificateUserName = choice
+            return nil
+        }
+        row.differs = ListenerDraft.difference {
+            if case .name(let choice) = $0.configuration.tls.userNameSource { syntax.render(choice) } else { nil }
+        }
+        return row
+    }()
+
+    private static let namedCertificate: ConfigurationOption = {
+        var row = ConfigurationOption(
+            "martlet_certificate", shape: "CERTIFICATE KEY",
+            """
+            One more certificate with its chain, and its key (PEM), for clients that ask for one of the hosts that it names (SNI); one line for
+            each. Others are shown certfile.
+            """, reload: true, extent: .words
+        ) { (text: String, listener: inout ListenerDraft, _: Bool) in
+            let words = text.words
+            guard words.count == 2 else { return .expected("two files, a certificate and its key") }
+            listener.configuration.tls.namedCertificates.append(NamedCertificate(certificateFile: words[0], keyFile: words[1]))
+            return nil
+        }
+        row.differs = ListenerDraft.difference {
+            $0.configuration.tls.namedCertificates.map { "\($0.certificateFile) \($0.keyFile)" }.joined(separator: "\n")
+        }
+        return row
+    }()
+
+    private static let ticketKeyFile: ConfigurationOption = {
+        var row = ConfigurationOption(
+            "martlet_tls_ticket_key_file", shape: "PATH",
+            """
+            A file with 80 random bytes, the key of session tickets, that several nodes have so that clients can resume at any of them. Of
+            several the first makes tickets, and each reads them. Without one every start has a key of its own.
+            """, reload: true
+        ) { (text: String, listener: inout ListenerDraft, _: Bool) in
+            listener.configuration.tls.ticketKeyFiles.append(text)
+            return nil
+        }
+        row.differs = ListenerDraft.difference { $0.configuration.tls.ticketKeyFiles.joined(separator: "\n") }
+        return row
+    }()
 
     private static let maximumQoS = ConfigurationOption(
         "max_qos", \ListenerDraft.configuration.qosMax, .integer(0...2), "The highest QoS that clients may publish with.",
@@ -139,13 +225,59 @@ extension ConfigurationOption {
     @Sendable private static func addTrustedProxies(
         _ text: String, _ listener: inout ListenerDraft, _ isFirst: Bool
     ) -> Expectation? {
-        for word in text.words {
-            guard let range = NetworkRange(word) else {
-                return .expected("IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32")
-            }
-            listener.configuration.trustedProxies.append(range)
+        networks(text) { listener.configuration.trustedProxies += $0 }
+    }
+
+    /// Reads addresses and networks, and gives them to `store` if all words are some.
+    private static func networks(_ text: String, _ store: ([NetworkRange]) -> Void) -> Expectation? {
+        let ranges = text.words.compactMap { NetworkRange($0) }
+        guard ranges.count == text.words.count else {
+            return .expected("IPv4 or IPv6 addresses and networks, such as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32")
         }
+        store(ranges)
         return nil
+    }
+
+    private static let allowFrom = addresses(
+        "martlet_allow_from", \.allowed,
+        """
+        From where clients may connect, such as 192.0.2.1 or 10.0.0.0/8; others are refused before they have said anything. Of the networks
+        that hold an address the narrowest decides, and of two alike the one that denies.
+        """)
+
+    private static let denyFrom = addresses(
+        "martlet_deny_from", \.denied, "From where clients may not connect; without martlet_allow_from all others may.")
+
+    private static let allowFromFile = addressFile(
+        "martlet_allow_from_file", \.allowedFiles,
+        "A file with an address or a network on each line, from where clients may connect. It is read again by a reload.")
+
+    private static let denyFromFile = addressFile(
+        "martlet_deny_from_file", \.deniedFiles, "The same, from where they may not, such as a published block list.")
+
+    private static func addresses(
+        _ name: String, _ path: any WritableKeyPath<ListenerAddresses, [NetworkRange]> & Sendable, _ summary: String
+    ) -> ConfigurationOption {
+        var row = ConfigurationOption(name, shape: "ADDRESS|NETWORK ...", summary, reload: true, extent: .words) {
+            (text: String, listener: inout ListenerDraft, _: Bool) in
+            networks(text) { listener.configuration.addresses[keyPath: path] += $0 }
+        }
+        row.differs = ListenerDraft.difference {
+            $0.configuration.addresses[keyPath: path].map(\.description).joined(separator: " ")
+        }
+        return row
+    }
+
+    private static func addressFile(
+        _ name: String, _ path: any WritableKeyPath<ListenerAddresses, [String]> & Sendable, _ summary: String
+    ) -> ConfigurationOption {
+        var row = ConfigurationOption(name, shape: "PATH", summary, reload: true) {
+            (text: String, listener: inout ListenerDraft, _: Bool) in
+            listener.configuration.addresses[keyPath: path].append(text)
+            return nil
+        }
+        row.differs = ListenerDraft.difference { $0.configuration.addresses[keyPath: path].joined(separator: "\n") }
+        return row
     }
 
     private static let webSocketsOrigin: ConfigurationOption = {

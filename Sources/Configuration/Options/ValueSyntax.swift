@@ -203,6 +203,52 @@ extension ValueSyntax where Value == SlowClients {
     }
 }
 
+extension ValueSyntax where Value == CertificateNameChoice {
+    /// `cn`, `san-uri 2` and the like.
+    static var certificateName: ValueSyntax {
+        let names = CertificateNameChoice.Kind.allCases.map(\.rawValue)
+        return ValueSyntax(
+            shape: "\(names.joined(separator: "|")) [NUMBER]",
+            expected: "\(enumeration(names)), and perhaps which one of several, 1 to 100, such as san-uri 1",
+            extent: .words,
+            parse: { text in
+                let words = text.words
+                guard (1...2).contains(words.count), let kind = CertificateNameChoice.Kind(rawValue: words[0]) else { return nil }
+                guard words.count == 2 else { return CertificateNameChoice(kind) }
+                // There is one subject, and one SPIFFE ID.
+                guard kind != .subject, kind != .spiffe, let index = Int(words[1]), (1...100).contains(index) else { return nil }
+                return CertificateNameChoice(kind, index: index)
+            },
+            render: { choice in "\(choice.kind.rawValue)\(choice.index.map { " \($0)" } ?? "")" })
+    }
+}
+
+extension ValueSyntax where Value == NetworkConnectionLimit {
+    /// `COUNT [/BITS [/BITS]]`, such as `500 /24 /48`.
+    static var networkConnections: ValueSyntax {
+        ValueSyntax(
+            shape: "COUNT [/BITS [/BITS]]",
+            expected: "a number from 1 to \(Limits.countMax), and how many bits of an IPv4 and of an IPv6 address a network has, "
+                + "such as 500 /24 /48",
+            extent: .words,
+            parse: { text in
+                let words = text.words
+                func bits(_ place: Int, _ usual: Int, _ longest: Int) -> Int? {
+                    guard words.count > place else { return usual }
+                    guard words[place].first == "/", let bits = Int(words[place].dropFirst()), (1...longest).contains(bits) else {
+                        return nil
+                    }
+                    return bits
+                }
+                guard (1...3).contains(words.count), let count = Int(words[0]), (1...Limits.countMax).contains(count),
+                    let ipv4 = bits(1, 24, 32), let ipv6 = bits(2, 48, 128)
+                else { return nil }
+                return NetworkConnectionLimit(count: count, ipv4Bits: ipv4, ipv6Bits: ipv6)
+            },
+            render: { "\($0.count) /\($0.ipv4Bits) /\($0.ipv6Bits)" })
+    }
+}
+
 extension ValueSyntax where Value == OffenceLimit {
     /// `COUNT/WINDOW BAN`, such as `10/60s 300s`.
     static var offences: ValueSyntax {

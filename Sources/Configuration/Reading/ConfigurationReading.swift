@@ -462,6 +462,7 @@ extension ConfigurationReading {
         draft.configuration.durability = draft.durability ?? configuration.persistence.durability
         draft.configuration.isDispensable = draft.configuration.isAdministrationSocket
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }
+        if let choice = draft.certificateUserName { draft.configuration.tls.userNameSource = .name(choice) }
         if draft.usesIdentityAsUserName { draft.configuration.tls.userNameSource = .identity }
         configuration.listeners.append(draft.configuration)
         locations.recordListener(ofDraft: index)

@@ -81,11 +81,12 @@ public struct ConfigurationLocations: Sendable, Equatable {
     ///   - option: the option's name.
     ///   - listener: the index of the listener that is meant; a line in its section comes before one for the whole
     ///     broker.
-    ///   - value: what the line's value has to end with; nil for any.
+    ///   - value: what the line's value has to end with, or have among its words; nil for any.
     /// - Returns: the last such line, since that one counts; nil when no line names the option.
     public func line(of option: String, listener: Int? = nil, value: String? = nil) -> Line? {
         let candidates = lines.filter { line in
-            (line.identity == option || line.name == option) && (value.map { line.value.hasSuffix($0) } ?? true)
+            guard line.identity == option || line.name == option else { return false }
+            return value.map { line.value.hasSuffix($0) || line.value.words.contains($0) } ?? true
         }
         let own = listener.flatMap { drafts.indices.contains($0) ? drafts[$0] : nil }
         return candidates.last { line in own.map { line.scope == .listener($0) } ?? false }

@@ -31,6 +31,7 @@ struct ListenerCheck {
                 "use_subject_as_username", "use_identity_as_username and use_subject_as_username exclude each other; keep one.",
                 &log)
         }
+        checkCertificateNames(&log)
         if draft.usesSubjectAsUserName && !tls.isEnabled && draft.configuration.proxyProtocolVersion == 2 {
             error(
                 "use_subject_as_username",
@@ -54,6 +55,58 @@ struct ListenerCheck {
         }
     }
 
+    private func checkCertificateNames(_ log: inout DiagnosticLog) {
+        let (tls, isForwarded) = (draft.configuration.tls, draft.configuration.proxyProtocolVersion == 2)
+        if draft.certificateUserName != nil && (draft.usesIdentityAsUserName || draft.usesSubjectAsUserName) {
+            error(
+                "martlet_certificate_username",
+                "use_identity_as_username and use_subject_as_username say the same; keep one of the three.", &log)
+        }
+        let choices = [
+            ("martlet_certificate_username", draft.certificateUserName),
+            ("martlet_certificate_clientid", tls.clientIdentifierSource),
+        ]
+        for (option, choice) in choices {
+            guard let choice else { continue }
+            if !tls.isEnabled && isForwarded {
+                guard choice.kind != .commonName else { continue }
+                error(option, "a proxy sends only the common name of a certificate; write \(option) cn.", &log)
+            } else if !tls.isEnabled || !tls.requiresCertificate {
+                error(
+                    option,
+                    "it needs TLS and certificates of the clients: certfile, keyfile, cafile and require_certificate true.", &log)
+            }
+        }
+        let security = draft.configuration.security
+        let hasUsers =
+            security.passwordFile != nil || security.firstUser != nil
+            || security.plugins.contains { $0.plugin == .dynamicSecurity }
+        for (option, isOn, need) in [
+            ("martlet_certificate_password", tls.requiresPasswordToo, "to check the password by"),
+            ("martlet_certificate_known_user", tls.requiresKnownUser, "that the certificate's name can be one of"),
+        ] where isOn {
+            if tls.userNameSource == .none, draft.certificateUserName == nil {
+                warning(option, "it has no effect without martlet_certificate_username.", &log)
+            } else if !hasUsers {
+                error(option, "it needs users \(need): password_file PATH, or dynamic security.", &log)
+            }
+        }
+        if !tls.namedCertificates.isEmpty && tls.certificateFile == nil {
+            error(
+                "martlet_certificate", "it needs certfile and keyfile too, for clients that ask for no host, or for another one.",
+                &log)
+        }
+        if !tls.givesTickets && !tls.ticketKeyFiles.isEmpty {
+            warning("martlet_tls_ticket_key_file", "it has no effect with martlet_tls_tickets false.", &log)
+        }
+        for (option, isGiven) in [
+            ("martlet_ocsp_file", tls.statusFile != nil), ("martlet_tls_groups", tls.groups != nil),
+            ("martlet_sni_strict", tls.refusesUnknownHosts),
+        ] where isGiven && tls.certificateFile == nil {
+            warning(option, "it has no effect without certfile and keyfile.", &log)
+        }
+    }
+
     private func checkProtocol(_ log: inout DiagnosticLog) {
         let listener = draft.configuration
         if listener.application != .webSockets && !listener.webSocketOrigins.isEmpty {
@@ -71,6 +124,7 @@ struct ListenerCheck {
                 &log)
         }
         checkProxies(&log)
+        checkAddresses(&log)
         if case .unixSocket = listener.endpoint, listener.interface != nil || listener.addressFamily != nil {
             warning(
                 listener.interface == nil ? "socket_domain" : "bind_interface",
@@ -101,6 +155,20 @@ struct ListenerCheck {
                 "enable_proxy_protocol",
                 "whoever reaches this listener can pretend to come from any address, and with any certificate: name the proxies in "
                     + "martlet_proxy_trusted.", &log)
+        }
+    }
+
+    private func checkAddresses(_ log: inout DiagnosticLog) {
+        let (listener, addresses) = (draft.configuration, draft.configuration.addresses)
+        let options = [
+            ("martlet_allow_from", addresses.allowed.isEmpty), ("martlet_allow_from_file", addresses.allowedFiles.isEmpty),
+            ("martlet_deny_from", addresses.denied.isEmpty), ("martlet_deny_from_file", addresses.deniedFiles.isEmpty),
+        ]
+        if case .unixSocket = listener.endpoint, let option = options.first(where: { !$0.1 })?.0 {
+            warning(option, "it has no effect on a Unix socket, whose file says who may connect.", &log)
+        }
+        if let both = addresses.allowed.first(where: { addresses.denied.contains($0) }) {
+            warning("martlet_deny_from", "\(both) is in martlet_allow_from too; nobody from there may connect.", &log)
         }
     }
 

@@ -322,6 +322,14 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var memoryBytesMax: Int?
     /// `martlet_max_connections_per_second_per_address`: new connections from one address.
     public var connectionsPerSecondPerAddressMax: Int?
+    /// `martlet_max_connections_per_second` outside of every listener's section: new connections of all of them.
+    public var connectionsPerSecondMax: Int?
+    /// `martlet_max_connections_per_address`: connections at a time from one address.
+    public var connectionsPerAddressMax: Int?
+    /// `martlet_max_connections_per_network`: connections at a time from one network; nil is no limit.
+    public var connectionsPerNetwork: NetworkConnectionLimit?
+    /// `martlet_max_handshakes`: TLS handshakes at a time; nil is no limit.
+    public var handshakesMax: Int? = 1000
     /// `martlet_max_connecting_bytes`: bytes that all connections hold that are not logged in; beyond it the largest of
     /// them end.
     public var connectingBytesMax: Int? = 64 * 1024 * 1024
@@ -361,6 +369,19 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var flapping: OffenceLimit?
 
     public init() {}
+}
+
+/// How many connections one network may have at a time, and how large a network is.
+public struct NetworkConnectionLimit: Sendable, Equatable {
+    public var count: Int
+    /// How many bits of an IPv4 address are the network's, 1 to 32.
+    public var ipv4Bits: Int
+    /// How many bits of an IPv6 address are, 1 to 128.
+    public var ipv6Bits: Int
+
+    public init(count: Int, ipv4Bits: Int = 24, ipv6Bits: Int = 48) {
+        (self.count, self.ipv4Bits, self.ipv6Bits) = (count, ipv4Bits, ipv6Bits)
+    }
 }
 
 /// The bounds of one packet. A maximum of nil means that there is no limit.

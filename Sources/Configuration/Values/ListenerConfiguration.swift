@@ -15,6 +15,10 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var interface: String?
     /// `max_connections`; nil is no limit.
     public var connectionsMax: Int?
+    /// `martlet_max_connections_per_second` in its section: new connections of this listener; nil is no limit.
+    public var connectionsPerSecondMax: Int?
+    /// `martlet_allow_from`, `martlet_deny_from`: from where clients may connect.
+    public var addresses = ListenerAddresses()
     /// `max_qos`: the highest QoS that a client may publish with.
     public var qosMax: UInt8 = 2
     /// `max_topic_alias`: topic aliases that a client may use towards the broker.
@@ -101,6 +105,24 @@ public enum ListenerEndpoint: Sendable, Hashable {
     case unixSocket(path: String)
 }
 
+/// From where clients may connect to a listener: of the networks that hold an address the narrowest decides, and of two
+/// alike the one that denies. An address that none holds may connect unless some are allowed.
+public struct ListenerAddresses: Sendable, Equatable {
+    /// `martlet_allow_from`.
+    public var allowed: [NetworkRange] = []
+    /// `martlet_deny_from`.
+    public var denied: [NetworkRange] = []
+    /// `martlet_allow_from_file`: files with a network on each line.
+    public var allowedFiles: [String] = []
+    /// `martlet_deny_from_file`.
+    public var deniedFiles: [String] = []
+
+    public init() {}
+
+    /// Whether nothing is said: everybody may connect.
+    public var isEmpty: Bool { allowed.isEmpty && denied.isEmpty && allowedFiles.isEmpty && deniedFiles.isEmpty }
+}
+
 /// The protocol that is spoken on a listener.
 public enum ListenerProtocol: String, Sendable, Equatable, CaseIterable {
     case mqtt
@@ -132,6 +154,36 @@ public enum CertificateUserName: Sendable, Equatable {
     /// The common name, or the identity of the pre-shared key.
     case identity
     case subject
+    /// A name of the certificate. `martlet_certificate_username`
+    case name(CertificateNameChoice)
+}
+
+/// Which name of a certificate is meant.
+public struct CertificateNameChoice: Sendable, Equatable {
+    public enum Kind: String, Sendable, Equatable, CaseIterable {
+        case commonName = "cn"
+        case subject
+        case uri = "san-uri"
+        case dns = "san-dns"
+        case email = "san-email"
+        case spiffe
+    }
+
+    public var kind: Kind
+    /// Which of several, counted from 1; nil where there must be one alone.
+    public var index: Int?
+
+    public init(_ kind: Kind, index: Int? = nil) { (self.kind, self.index) = (kind, index) }
+}
+
+/// A certificate of a listener beside its first one, for the hosts that it names.
+public struct NamedCertificate: Sendable, Equatable {
+    public var certificateFile: String
+    public var keyFile: String
+
+    public init(certificateFile: String, keyFile: String) {
+        (self.certificateFile, self.keyFile) = (certificateFile, keyFile)
+    }
 }
 
 /// Addresses that begin alike, or one of them: `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1`.
@@ -228,8 +280,28 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
     public var versionMin = TLSVersion.tls1_2
     /// `require_certificate`.
     public var requiresCertificate = false
-    /// `use_identity_as_username`, `use_subject_as_username`.
+    /// `use_identity_as_username`, `use_subject_as_username`, `martlet_certificate_username`.
     public var userNameSource = CertificateUserName.none
+    /// `martlet_certificate_clientid`: what of the certificate the Client Identifier has to be; nil for nothing.
+    public var clientIdentifierSource: CertificateNameChoice?
+    /// `martlet_certificate_password`: the user has to give the password too.
+    public var requiresPasswordToo = false
+    /// `martlet_certificate_known_user`: the certificate's name has to be a user of a file or of dynamic security.
+    public var requiresKnownUser = false
+    /// `martlet_certificate`: certificates for the hosts that they name.
+    public var namedCertificates: [NamedCertificate] = []
+    /// `martlet_sni_strict`: a client that asks for a host that no certificate names is refused.
+    public var refusesUnknownHosts = false
+    /// `martlet_tls_tickets`: sessions can be resumed by tickets.
+    public var givesTickets = true
+    /// `martlet_tls_ticket_lifetime`, in seconds.
+    public var ticketSeconds = 7200
+    /// `martlet_tls_ticket_key_file`: the keys of tickets that nodes share.
+    public var ticketKeyFiles: [String] = []
+    /// `martlet_ocsp_file`: the authority's answer about the certificate.
+    public var statusFile: String?
+    /// `martlet_tls_groups`: the groups of the key exchange, in OpenSSL's notation.
+    public var groups: String?
     /// `disable_client_cert_date_checks`.
     public var ignoresCertificateDates = false
     /// `psk_hint`: pre-shared keys are used, and this is the hint for the clients.

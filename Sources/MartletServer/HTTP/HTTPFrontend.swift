@@ -186,9 +186,10 @@ extension HTTPFrontend {
 extension HTTPFrontend {
     func admits(_ peer: PeerAddress, listener: Int) -> Bool {
         let most = configuration.limits.connectionsPerSecondPerAddressMax
-        guard let refusal = admission.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds) else {
-            return true
-        }
+        let isDenied = login.tables.listeners[listener].addresses.map { !$0.admits(peer) } ?? false
+        let refusal =
+            isDenied ? .addressDenied : admission.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds)
+        guard let refusal else { return true }
         logRefusal(refusal, of: peer)
         return false
     }

@@ -62,8 +62,14 @@ final class HTTPLogin: AlarmHandler {
         let security = service.tables.listeners[peer.listener]
         if names != .none {
             let identity = peer.identity
-            let name =
-                names == .identity ? identity.certificateCommonName ?? identity.preSharedKeyIdentity : identity.certificateSubject
+            let name: String? =
+                switch names {
+                case .none: nil
+                case .identity: identity.certificateCommonName ?? identity.preSharedKeyIdentity
+                case .subject: identity.certificateSubject
+                case .name(let choice):
+                    identity.certificate.flatMap { try? CertificateNameSelector(choice).name(in: $0) }
+                }
             return done(name.flatMap { EncodedString($0) }.map { .accepted($0) } ?? .refused)
         }
         guard let credentials = exchange.request.basicCredentials, let user = EncodedString(credentials.username) else {

@@ -214,6 +214,10 @@ struct ListenerPlan {
     /// The layers but for TLS, which has files.
     static func layers(_ configuration: ListenerConfiguration, general: GeneralConfiguration) -> TransportLayers {
         var layers = TransportLayers()
+        if case .name(let choice) = configuration.tls.userNameSource {
+            layers.certificateNaming.userName = CertificateNameSelector(choice)
+        }
+        layers.certificateNaming.clientIdentifier = configuration.tls.clientIdentifierSource.map { CertificateNameSelector($0) }
         let trusted = configuration.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) }
         if let version = configuration.proxyProtocolVersion {
             layers.proxyProtocol = ProxyProtocolSettings(
@@ -362,6 +366,22 @@ public enum LocalSocket {
     }
 }
 
+extension CertificateNameSelector {
+    /// As a configuration has it.
+    init(_ choice: CertificateNameChoice) {
+        let kind: Kind =
+            switch choice.kind {
+            case .commonName: .commonName
+            case .subject: .subject
+            case .uri: .uri
+            case .dns: .dns
+            case .email: .email
+            case .spiffe: .spiffe
+            }
+        self.init(kind, index: choice.index)
+    }
+}
+
 extension TLSSettings {
     /// The TLS of a listener, nil when it has none.
     init?(
@@ -381,6 +401,11 @@ extension TLSSettings {
         versionMin = tls.versionMin == .tls1_3 ? .tls1_3 : .tls1_2
         requiresCertificate = tls.requiresCertificate
         ignoresCertificateDates = tls.ignoresCertificateDates
+        namedCertificates = tls.namedCertificates.map { CertificateFiles(certificate: $0.certificateFile, key: $0.keyFile) }
+        refusesUnknownHosts = tls.refusesUnknownHosts
+        (givesTickets, ticketSeconds, ticketKeyFiles) = (tls.givesTickets, tls.ticketSeconds, tls.ticketKeyFiles)
+        statusFile = tls.statusFile
+        groups = tls.groups
         preSharedKeyHint = tls.preSharedKeyHint
         self.preSharedKey = preSharedKey
         // A WebSocket begins as HTTP, and that is what its clients offer.

@@ -6,6 +6,7 @@ import MQTTCodec
 import Platform
 public import Security
 import ServerLoops
+import Transports
 
 extension SecurityTables {
     /// Reads every file that the configuration names, each once; throws all that is wrong with any of them.
@@ -29,7 +30,9 @@ extension SecurityTables {
             var security = reading.security(of: listener.security)
             security.allowsAnonymous = listener.security.allowsAnonymous
             security.isForAdministrators = listener.application == .httpAPI
-            security.acceptsClientUserNames = listener.tls.userNameSource == .none
+            security.addresses = reading.addressRules(of: listener.addresses)
+            security.acceptsClientUserNames = listener.tls.userNameSource == .none || listener.tls.requiresPasswordToo
+            if !listener.tls.requiresKnownUser { security.knownUsers = nil }
             listeners.append(security)
         }
         if !reading.problems.isEmpty { throw SecurityFilesError(problems: reading.problems) }
@@ -43,6 +46,7 @@ extension SecurityTables {
             settings.listeners[index].passwordBackend = security.passwordBackend
             settings.listeners[index].takesRulesFromLogins = security.takesRulesFromLogins
             settings.listeners[index].accessControl = security.accessControl
+            settings.listeners[index].knownUsers = security.knownUsers
             if security.isForAdministrators { settings.listeners[index].admitAdministrators() }
             if security.isDynamic { settings.controlEndpoints.insert(ControlTopicService.securityEndpoint) }
             for method in security.methods where !settings.authenticationMethods.contains(method.method) {
@@ -65,6 +69,7 @@ extension SecurityTables {
         private var keys: [String: PreSharedKeyFile?] = [:]
         private var logins = LoginSourceReading()
         private var tokens = TokenSourceReading()
+        private var networks: [String: AddressListFile<TrustedNetwork>?] = [:]
 
         init(workers: WorkerPool, services: ServiceAccess, spansLevels: Bool, directories: [String: SecurityDirectory]) {
             self.workers = workers
@@ -81,7 +86,10 @@ extension SecurityTables {
                 if let user = configuration.firstUser { users = try users.adding(user) }
                 return (PasswordAuthenticator(users: users, workers: workers), users.warnings)
             }
-            security.authenticator = users ?? firstUser(of: configuration)
+            let ownUsers = users ?? firstUser(of: configuration)
+            security.authenticator = ownUsers
+            let directory = configuration.dynamicSecurityFile.flatMap { directories[$0] }
+            security.knownUsers = KnownUsers(passwords: ownUsers?.users, directory: directory)
             let method = once("martlet_scram_file", configuration.scramFile, \.methods) { path throws(SecurityFileError) in
                 let users = try ScramFile(path: path)
                 return (ScramSHA256(users: users, makeNonce: SecurityTables.nonce), users.warnings)
@@ -98,7 +106,6 @@ extension SecurityTables {
                 return (keys, keys.warnings)
             }
             // Dynamic security is asked first, as with mosquitto, and the files where it says nothing.
-            let directory = configuration.dynamicSecurityFile.flatMap { directories[$0] }
             if let directory {
                 security.isDynamic = true
                 security.accessControl = AccessControl(roles: directory, lists: security.accessControl)
@@ -130,6 +137,25 @@ extension SecurityTables {
                 }
             }
             return security
+        }
+
+        /// From where clients of a listener may connect; nil for anywhere.
+        mutating func addressRules(of addresses: ListenerAddresses) -> AddressRules? {
+            guard !addresses.isEmpty else { return nil }
+            var (allowed, denied) = (addresses.allowed.compactMap(\.network), addresses.denied.compactMap(\.network))
+            for path in addresses.allowedFiles { allowed += networks(of: path, "martlet_allow_from_file") }
+            for path in addresses.deniedFiles { denied += networks(of: path, "martlet_deny_from_file") }
+            // A list that is empty allows nobody.
+            let isOpen = addresses.allowed.isEmpty && addresses.allowedFiles.isEmpty
+            return AddressRules(allowed: allowed, denied: denied, allowsOthers: isOpen)
+        }
+
+        private mutating func networks(of path: String, _ option: String) -> [TrustedNetwork] {
+            let file = once(option, path, \.networks) { path throws(SecurityFileError) in
+                let list = try AddressListFile(path: path) { NetworkRange($0)?.network }
+                return (list, list.warnings)
+            }
+            return file?.networks ?? []
         }
 
         /// Of a listener without a file of users: the environment's user alone, made once.
@@ -174,11 +200,17 @@ extension SecurityTables {
     }
 }
 
+extension NetworkRange {
+    /// As the transports have it.
+    fileprivate var network: TrustedNetwork? { TrustedNetwork(host: host, bits: bits) }
+}
+
 extension ListenerPolicy {
     /// Lets in those whom the control thread has let in already: by no name, to everything.
     fileprivate mutating func admitAdministrators() {
         (allowsAnonymous, checksPasswords, userNameSource, accessControl) = (true, false, .login, nil)
         (usesUserNameAsClientIdentifier, mountPoint, maximumQoS) = (false, [], .exactlyOnce)
+        (takesIdentifierFromCertificate, requiresPasswordToo, knownUsers) = (false, false, nil)
         versions = [.v5]
         // No session of a device is taken over from a page.
         clientIdentifierPrefix = "dashboard-"

@@ -63,6 +63,8 @@ struct FileRights {
         }
         for listener in configuration.openListeners {
             let (security, tls) = (listener.security, listener.tls)
+            add(listener.addresses.allowedFiles.map { ("martlet_allow_from_file", $0) })
+            add(listener.addresses.deniedFiles.map { ("martlet_deny_from_file", $0) })
             add([
                 ("password_file", security.passwordFile), ("martlet_scram_file", security.scramFile),
                 ("acl_file", security.accessControlFile), ("psk_file", security.preSharedKeyFile),
@@ -77,7 +79,12 @@ struct FileRights {
                 ("martlet_introspection_cafile", security.tokens.introspection.authoritiesFile),
                 ("certfile", tls.certificateFile), ("keyfile", tls.keyFile), ("cafile", tls.authoritiesFile),
                 ("crlfile", tls.revocationListFile), ("dhparamfile", tls.diffieHellmanParametersFile),
+                ("martlet_ocsp_file", tls.statusFile),
             ])
+            for one in tls.namedCertificates {
+                add([("martlet_certificate", one.certificateFile), ("martlet_certificate", one.keyFile)])
+            }
+            add(tls.ticketKeyFiles.map { ("martlet_tls_ticket_key_file", $0) })
         }
         add(configuration.general.secretFiles.map { ($0.option, $0.path) })
         let cluster = configuration.cluster

@@ -28,6 +28,12 @@ extension BrokerSettings {
         sessionsMax = limits.clientsMax
         connectionsMax = limits.connectionsMax
         connectionsPerSecondPerAddressMax = limits.connectionsPerSecondPerAddressMax
+        connectionsPerSecondMax = limits.connectionsPerSecondMax
+        connectionsPerAddressMax = limits.connectionsPerAddressMax
+        connectionsPerNetwork = limits.connectionsPerNetwork.map {
+            NetworkConnectionBound(count: $0.count, ipv4Bits: $0.ipv4Bits, ipv6Bits: $0.ipv6Bits)
+        }
+        handshakesMax = limits.handshakesMax
         messagesPerSecondMax = limits.messagesPerSecondMax ?? 0
         bytesPerSecondMax = limits.bytesPerSecondMax ?? 0
         keptBytesMax = limits.memoryBytesMax ?? 0
@@ -120,9 +126,13 @@ extension ListenerPolicy {
             case .none: .login
             case .identity: .identity
             case .subject: .subject
+            case .name: .certificate
             }
+        takesIdentifierFromCertificate = listener.tls.clientIdentifierSource != nil
+        requiresPasswordToo = listener.tls.requiresPasswordToo
         checksAccessOnSubscribe = listener.security.checksAccessOnSubscribe
         connectionsMax = listener.connectionsMax
+        connectionsPerSecondMax = listener.connectionsPerSecondMax
         clientIdentifierPrefix = listener.security.clientIdentifierPrefix
         mountPoint = listener.mountPoint.map { Array($0.utf8) } ?? []
     }

@@ -64,6 +64,51 @@ public struct PreSharedKeyFile: Sendable {
     }
 }
 
+/// A file with an address or a network on each line, as block lists are published: what follows `#` or `;` is a
+/// comment.
+public struct AddressListFile<Network: Sendable>: Sendable {
+    public let networks: [Network]
+    /// Warnings of what is probably not meant as it stands.
+    public let warnings: [SecurityFileProblem]
+
+    /// Reads the file at `path`; the rest as for its bytes.
+    public init(path: String, network: (String) -> Network?) throws(SecurityFileError) {
+        try self.init(SecurityFileReader.contents(of: path), file: path, network: network)
+    }
+
+    /// Reads the bytes of a file.
+    ///
+    /// - Parameters:
+    ///   - bytes: all of the file.
+    ///   - file: what messages call it.
+    ///   - network: reads one; nil for a text that is none.
+    public init(_ bytes: [UInt8], file: String, network: (String) -> Network?) throws(SecurityFileError) {
+        var lines = SecurityFileLines(bytes, file: file)
+        var networks: [Network] = []
+        for line in lines.lines {
+            let text = line.text.prefix { $0 != UInt8(ascii: "#") && $0 != UInt8(ascii: ";") }.trimmedBlanks
+            guard !text.isEmpty else { continue }
+            guard networks.count < Limits.networksMax else {
+                lines.report("the file has more than \(Limits.networksMax) networks.", line: line.number)
+                break
+            }
+            let word = String(decoding: text, as: UTF8.self)
+            if let network = network(word) {
+                networks.append(network)
+            } else {
+                lines.report(
+                    "found \"\(word.prefix(80))\", expected an IPv4 or IPv6 address or network, such as 192.0.2.1, 10.0.0.0/8 or "
+                        + "2001:db8::/32.", line: line.number)
+            }
+        }
+        if networks.isEmpty, lines.problems.isEmpty {
+            lines.report("the file has no network.", line: 1, severity: .warning)
+        }
+        try lines.check()
+        (self.networks, warnings) = (networks, lines.problems)
+    }
+}
+
 /// One thing that is wrong with a file of users, rules or keys.
 public struct SecurityFileProblem: Sendable, Equatable, CustomStringConvertible {
     public enum Severity: Sendable {
@@ -347,6 +392,9 @@ extension Limits {
 
     /// Problems of a file that are told; the others are not. Bytes: `lineBytesMax` each at most.
     static let problemsMax = 50
+
+    /// Networks of a list of addresses; more are an error. Bytes: 100 each.
+    static let networksMax = 1_000_000
 
     /// Bytes of a pre-shared key: what OpenSSL takes at most.
     static let preSharedKeyBytesMax = 512

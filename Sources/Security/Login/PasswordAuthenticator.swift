@@ -8,7 +8,7 @@ internal import Synchronization
 /// work.
 public final class PasswordAuthenticator: Authenticator, LoginSource {
     public let name = "password_file"
-    private let users: PasswordFile
+    public let users: PasswordFile
     private let workers: WorkerPool
 
     public init(users: PasswordFile, workers: WorkerPool) {

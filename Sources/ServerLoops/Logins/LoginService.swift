@@ -2,7 +2,7 @@ package import BrokerCore
 package import BrokerModel
 import MQTTCodec
 package import Security
-import Transports
+package import Transports
 
 /// The logins under way on one loop: passes each to whoever decides it, and holds back the answers to those who keep
 /// failing.
@@ -182,6 +182,8 @@ package struct ListenerSecurity: Sendable {
     /// Whether logins may bring rules along.
     package var takesRulesFromLogins = false
     package var preSharedKeys: PreSharedKeyFile?
+    /// From where clients may connect; nil for anywhere.
+    package var addresses: AddressRules?
     /// Whether a client needs no login. `allow_anonymous`
     package var allowsAnonymous = false
     /// Whether it speaks HTTP: clients of MQTT come by it only from the dashboard, and are administrators, whom no rule
@@ -189,6 +191,8 @@ package struct ListenerSecurity: Sendable {
     package var isForAdministrators = false
     /// Whether user names are what clients say, not what their certificates do.
     package var acceptsClientUserNames = true
+    /// The users that a certificate may name; nil for any.
+    package var knownUsers: (any UserDirectory)?
 
     /// What measurements call whatever checks passwords.
     package var passwordBackend: String {
@@ -210,7 +214,9 @@ package struct ListenerSecurity: Sendable {
             return method.keeps(user, of: before)
         }
         // Who has no name may have to go for that; who has one from a certificate needs no password.
-        guard let user = login.userName, acceptsClientUserNames else { return true }
+        guard let user = login.userName else { return true }
+        if let knownUsers, !knownUsers.isKnown(user) { return false }
+        guard acceptsClientUserNames else { return true }
         // Where names were never checked, those who gave one stay, as with mosquitto.
         guard let authenticator else { return allowsAnonymous || earlier.authenticator == nil }
         return earlier.authenticator.map { authenticator.keeps(user, by: login.source, of: $0) } ?? false

@@ -8,8 +8,8 @@ package import Transports
 package enum LoopMessage: Sendable {
     /// A batch from another shard.
     case shardMessages(from: Int, ShardMessageBatch)
-    /// A connection whose client lives here; by whose files its login was decided, if it was.
-    case handOver(HandOver, any ByteChannel, ListenerSecurity?)
+    /// A connection whose client lives here; what it counts for, and by whose files its login was decided, if it was.
+    case handOver(HandOver, any ByteChannel, AddressSlot?, ListenerSecurity?)
     /// A page of the dashboard that watches topics, as a client.
     case page(any ByteChannel, ConnectionInfo)
     /// A line of the log to publish.

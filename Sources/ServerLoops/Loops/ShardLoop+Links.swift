@@ -22,17 +22,30 @@ extension ShardLoop {
     private func accept(_ socket: any ByteChannel, _ policy: Int, path: String?) {
         let peer = socket.peerAddress
         let layers = doors.layers[policy]
+        let isForwarding = layers.forwardingProxy(peer) != nil
         let refusal = doors.admission.refusal(
-            of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, isForwarding: layers.forwardingProxy(peer) != nil,
-            settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
+            of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, isForwarding: isForwarding,
+            addresses: logins.tables.listeners[policy].addresses, settings: shard.settings, bans: shard.bans,
+            now: events.nowMilliseconds)
         if let refusal {
             report(refusal, of: peer)
             socket.close()
             return
         }
+        // Of a proxy's connection the client counts, who is not known yet.
+        let isClients = layers.proxyProtocol == nil && !isForwarding
+        let addressSlot: AddressSlot?
+        do throws(AdmissionRefusal) {
+            addressSlot = isClients ? try doors.admission.takeSlot(for: peer, settings: shard.settings) : nil
+        } catch {
+            report(error, of: peer)
+            socket.close()
+            doors.admission.leave(listener: policy)
+            return
+        }
         let info = ConnectionInfo(address: path ?? peer.host, port: peer.port, listener: policy)
         guard !layers.isEmpty else {
-            attach(socket, shard.connected(info), listener: policy, isIdentified: true)
+            attach(socket, shard.connected(info), listener: policy, addressSlot: addressSlot, isIdentified: true)
             return
         }
         guard let channel = layers.channel(on: socket, workspace: workspace) else {
@@ -41,7 +54,7 @@ extension ShardLoop {
             doors.admission.leave(listener: policy)
             return
         }
-        attach(channel, shard.connected(info), listener: policy, isIdentified: false)
+        attach(channel, shard.connected(info), listener: policy, addressSlot: addressSlot, isIdentified: false)
     }
 
     /// Lets a page of the dashboard in, which has shown to the control thread that it is an administrator's.
@@ -53,10 +66,12 @@ extension ShardLoop {
             report(refusal, of: channel.peerAddress)
             return channel.close()
         }
-        attach(channel, shard.connected(info), listener: info.listener, isIdentified: true)
+        attach(channel, shard.connected(info), listener: info.listener, addressSlot: nil, isIdentified: true)
     }
 
-    package func adopt(_ received: HandOver, _ channel: any ByteChannel, decidedBy security: ListenerSecurity?) {
+    package func adopt(
+        _ received: HandOver, _ channel: any ByteChannel, addressSlot: AddressSlot?, decidedBy security: ListenerSecurity?
+    ) {
         var handOver = received
         if let login = handOver.connectedLogin, let security,
             !logins.tables.listeners[login.info.listener].keeps(login, of: security)
@@ -67,12 +82,14 @@ extension ShardLoop {
         let filtered = channel as? FilteredChannel
         filtered?.workspace = workspace
         let id = shard.adopt(handOver)
-        attach(channel, id, listener: handOver.info.listener, isIdentified: true)
+        attach(channel, id, listener: handOver.info.listener, addressSlot: addressSlot, isIdentified: true)
         if let filtered, let link = links[Int(id.slot)] { settle(link, filtered) }
     }
 
-    private func attach(_ channel: any ByteChannel, _ id: ConnectionID, listener: Int, isIdentified: Bool) {
-        let link = Link(channel: channel, id: id, listener: listener, isIdentified: isIdentified, loop: self)
+    private func attach(
+        _ channel: any ByteChannel, _ id: ConnectionID, listener: Int, addressSlot: AddressSlot?, isIdentified: Bool
+    ) {
+        let link = Link(channel: channel, id: id, listener: listener, addressSlot: addressSlot, isIdentified: isIdentified, loop: self)
         while links.count <= Int(id.slot) { links.append(nil) }
         links[Int(id.slot)] = link
         do throws(SystemError) {
@@ -98,7 +115,9 @@ extension ShardLoop {
             shard.writable(link.id, sink: self)
         }
         guard !ready.isDisjoint(with: [.readable, .hangUp, .error]) else { return }
-        if let filtered = link.filtered, !filtered.isOpen, doors.layers[link.listener].tls != nil {
+        if let filtered = link.filtered, !filtered.isOpen, ready.isDisjoint(with: [.hangUp, .error]),
+            doors.layers[link.listener].tls != nil
+        {
             shakeHands(link)
         } else if pressure.isAhead, link.share.isBulk, ready.isDisjoint(with: [.hangUp, .error]) {
             park(link)
@@ -109,26 +128,26 @@ extension ShardLoop {
 
     /// Goes on with a TLS handshake, now or in its turn: storms of them must not hold up those who are connected.
     private func shakeHands(_ link: Link) {
-        guard queues.handshakesLeft > 0, queues.handshaking.isEmpty else {
-            guard !link.isParked else { return }
+        guard !link.isParked else { return }
+        guard queues.handshakes.mayStep(link, now: events.nowMilliseconds) else {
             link.setParked(true, on: events)
-            queues.handshaking.append(link)
             return
         }
-        queues.handshakesLeft -= 1
         read(link)
     }
 
     /// Goes on with the handshakes whose turn it is.
     func shakeHands() {
-        guard !queues.handshaking.isEmpty else { return }
-        let due = queues.handshaking.prefix(queues.handshakesLeft)
-        queues.handshaking.removeFirst(due.count)
-        queues.handshakesLeft -= due.count
-        for link in due {
+        while let link = queues.handshakes.takeNext(now: events.nowMilliseconds, isThere: isOpen) {
             link.setParked(false, on: events)
-            readIfOpen(link)
+            read(link)
         }
+    }
+
+    /// How many handshakes this loop may have at a time: its part of those of the broker.
+    var handshakesMax: Int {
+        guard let most = shard.settings.handshakesMax else { return .max }
+        return max(1, most / max(1, loops.count))
     }
 
     private func park(_ link: Link) {
@@ -148,8 +167,10 @@ extension ShardLoop {
         }
     }
 
-    private func readIfOpen(_ link: Link) {
-        if links[Int(link.id.slot)] === link, !link.isDraining, !link.hasEnded { read(link) }
+    private func readIfOpen(_ link: Link) { if isOpen(link) { read(link) } }
+
+    private func isOpen(_ link: Link) -> Bool {
+        links[Int(link.id.slot)] === link && !link.isDraining && !link.hasEnded
     }
 
     /// Reads what a link has to say, as far as its share of the turn goes; it is worked off when all others have been
@@ -190,7 +211,10 @@ extension ShardLoop {
                 queues.ending.append(link)
             }
         }
-        if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
+        if let filtered = link.filtered, !link.hasEnded {
+            if filtered.isOpen, link.handshake == .active { queues.handshakes.ended(link) }
+            settle(link, filtered)
+        }
     }
 
     /// Tells the core of peers that have gone, some in each turn: when thousands go at once, others must not wait for
@@ -285,6 +309,8 @@ extension ShardLoop {
     private func finish(_ link: Link) {
         link.deregister(from: events)
         link.channel.close()
+        // Queues may hold the link for longer.
+        link.addressSlot = nil
         doors.admission.leave(listener: link.listener)
     }
 
@@ -292,12 +318,14 @@ extension ShardLoop {
         guard let link = take(id) else { return }
         link.deregister(from: events)
         let security = handOver.login.map { _ in logins.tables.listeners[handOver.info.listener] }
-        loops[handOver.shard].mailbox.post(.handOver(handOver, link.channel, security))
+        loops[handOver.shard].mailbox.post(.handOver(handOver, link.channel, link.addressSlot, security))
+        link.addressSlot = nil
     }
 
     private func take(_ id: ConnectionID) -> Link? {
         guard let link = links[Int(id.slot)], link.id == id else { return nil }
         links[Int(id.slot)] = nil
+        queues.handshakes.ended(link)
         if link.isParked {
             link.setParked(false, on: events)
             queues.parked.removeAll { $0 === link }
@@ -313,10 +341,14 @@ extension ShardLoop {
         guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return true }
         let identity = filtered.identity
         if let forwarded = identity.forwardedAddress {
-            let refusal = doors.admission.refusal(
-                ofForwarded: forwarded, settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
-            if let refusal {
-                report(refusal, of: forwarded)
+            do throws(AdmissionRefusal) {
+                let refusal = doors.admission.refusal(
+                    ofForwarded: forwarded, addresses: logins.tables.listeners[link.listener].addresses, settings: shard.settings,
+                    bans: shard.bans, now: events.nowMilliseconds)
+                if let refusal { throw refusal }
+                link.addressSlot = try doors.admission.takeSlot(for: forwarded, settings: shard.settings)
+            } catch {
+                report(error, of: forwarded)
                 link.hasEnded = true
                 shard.closed(link.id)
                 return false
@@ -327,6 +359,7 @@ extension ShardLoop {
         }
         info.certificateCommonName = identity.certificateCommonName
         info.certificateSubject = identity.certificateSubject
+        info.certificateClaims = doors.layers[link.listener].certificateNaming.claims(of: identity.certificate)
         info.preSharedKeyIdentity = identity.preSharedKeyIdentity
         info.encryption = identity.encryption
         if doors.layers[link.listener].tls != nil { measurements.handshakeEnded(microseconds: turn.beganAt &- link.attachedAt) }
@@ -359,8 +392,7 @@ extension ShardLoop {
 
     private func report(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
         shard.connectionRefused(refusal.tally)
-        if refusal == .banned, !doors.mayReportBanned(now: events.nowMilliseconds) { return }
-        if let line = refusal.line(for: peer) { log.write(.notice, line) }
+        if let line = doors.line(on: refusal, of: peer, now: events.nowMilliseconds) { log.write(.notice, line) }
     }
 
     private func report(_ refusal: FilterRefusal, of link: Link) {
@@ -397,6 +429,21 @@ extension ShardLoop {
     private static let roomBytesMin = 64 << 10
     /// A channel with layers leaves some of it free.
     private static let filteredRoomBytesMin = 168 << 10
+}
+
+extension CertificateNaming {
+    /// Who a client is by its certificate; nil for a client without one.
+    fileprivate func claims(of names: CertificateNames?) -> CertificateClaims {
+        var claims = CertificateClaims()
+        guard let names else { return claims }
+        do throws(CertificateNameSelector.Refusal) {
+            claims.userName = try userName?.name(in: names)
+            claims.clientIdentifier = try clientIdentifier?.name(in: names)
+        } catch {
+            claims.objection = error.words
+        }
+        return claims
+    }
 }
 
 extension Limits {

@@ -96,7 +96,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .shardMessages(let sender, let batch):
                 shard.receivedShardMessages(batch, from: sender)
                 incoming.add(batch.byteCount, from: sender)
-            case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
+            case .handOver(let handOver, let channel, let addressSlot, let security):
+                adopt(handOver, channel, addressSlot: addressSlot, decidedBy: security)
             case .page(let channel, let info): open(channel, info)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .systemTopic(let topic, let value):
@@ -145,7 +146,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if !bridges.isEmpty { advanceBridges(now: now) }
         cluster.participant?.advance(now: now)
         reportEnds()
-        queues.handshakesLeft = Limits.handshakesPerTurn
+        queues.handshakes.beginTurn(now: now, slotsMax: handshakesMax)
         pressure.isHeldUp = backlog.isHeldUp(index) || cluster.isLogBehind
         pressure.isAhead = backlog.isAhead(index)
         if !queues.parked.isEmpty, !pressure.isAhead || now >= queues.parkedUntil { readParked() }
@@ -207,6 +208,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if pressure.isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
         if queues.areUrgent || cluster.incarnationNews != nil { return now }
         var deadlines = [shard.nextDeadline, logins.nextDeadline, queues.draining.first?.deadline]
+        deadlines.append(queues.handshakes.nextDeadline)
         if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
         if let participant = cluster.participant { deadlines.append(participant.nextDeadline) }
         if !queues.parked.isEmpty {
@@ -234,6 +236,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private func measuredStatistics() -> ShardStatistics {
         var statistics = shard.measuredStatistics()
         measurements.add(to: &statistics.latencies)
+        statistics.handshakes = queues.handshakes.activeCount
+        statistics.handshakesWaiting = queues.handshakes.waitingCount
         return statistics
     }
 
@@ -547,8 +551,4 @@ extension Limits {
 
     /// Messages sent after which a loop reads no more before it writes.
     static let messagesPerTurn: UInt64 = 20_000
-
-    /// Steps of TLS handshakes, each up to a millisecond of work, that a loop makes in a turn; others wait for the next
-    /// one, after everybody else.
-    static let handshakesPerTurn = 4
 }

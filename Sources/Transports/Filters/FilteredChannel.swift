@@ -334,6 +334,8 @@ public struct PeerIdentity: Sendable, Equatable {
     public var certificateCommonName: String?
     /// The whole subject of its certificate, as RFC 2253 writes it.
     public var certificateSubject: String?
+    /// All names of that certificate.
+    public var certificate: CertificateNames?
     /// The identity of the pre-shared key that it knows.
     public var preSharedKeyIdentity: String?
     /// Version and cipher of its TLS, such as `TLSv1.3 cipher TLS_AES_256_GCM_SHA384`.

@@ -9,6 +9,8 @@ public struct TransportLayers: Sendable {
     public var webSocket: WebSocketSettings?
     /// The proxies that are believed when HTTP's fields say for whom they ask. Empty: none is.
     public var forwarders: [TrustedNetwork]
+    /// What of a client's certificate says who it is.
+    public var certificateNaming = CertificateNaming()
 
     public init(
         proxyProtocol: ProxyProtocolSettings? = nil, tls: TLSServer? = nil, webSocket: WebSocketSettings? = nil,

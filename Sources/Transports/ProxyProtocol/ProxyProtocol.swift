@@ -52,6 +52,11 @@ final class ProxyFilter: StreamFilter {
         identity.forwardedAddress = header.source
         identity.forwardedPath = header.sourcePath
         identity.certificateCommonName = header.commonName
+        if let name = header.commonName {
+            var names = CertificateNames()
+            names.commonNames = [name]
+            identity.certificate = names
+        }
         if let version = header.tlsVersion, let cipher = header.cipher { identity.encryption = "\(version) cipher \(cipher)" }
     }
 
@@ -371,18 +376,37 @@ public struct ProxyProtocolSettings: Sendable, Equatable {
     }
 }
 
-/// Addresses that begin alike: the proxies of a listener.
+/// Addresses that begin alike: the proxies of a listener, or those that may connect to it. One of IPv4 inside IPv6
+/// (`::ffff:10.0.0.0/104`) is that of IPv4.
 public struct TrustedNetwork: Sendable, Hashable {
-    private let base: PeerAddress
-    private let bits: Int
+    let base: PeerAddress
+    let bits: Int
+
+    /// - Parameter base: an address whose bits beyond `bits` are zero.
+    init(base: PeerAddress, bits: Int) { (self.base, self.bits) = (base, bits) }
+
+    /// The network of an address; nil for a local peer.
+    ///
+    /// - Parameters:
+    ///   - peer: an IPv4 address inside an IPv6 one counts as itself.
+    ///   - ipv4Bits: how many bits of an IPv4 address are the network's.
+    ///   - ipv6Bits: how many of an IPv6 address are.
+    public init?(of peer: PeerAddress, ipv4Bits: Int, ipv6Bits: Int) {
+        guard peer.family != .local else { return nil }
+        let plain = peer.plain
+        let bits = plain.family == .ipv4 ? ipv4Bits : ipv6Bits
+        self.init(base: plain.masked(bits: bits), bits: bits)
+    }
 
     /// - Parameters:
     ///   - host: an IPv4 or IPv6 address in numbers; nil comes of other text.
     ///   - bits: how many of its bits count.
     public init?(host: String, bits: Int) {
         guard let address = PeerAddress(host: host), bits >= 0 else { return nil }
-        base = address.masked(bits: bits)
-        self.bits = bits
+        let plain = address.plain
+        let isInside = plain.family != address.family && bits >= 96
+        self.bits = isInside ? bits - 96 : bits
+        base = (isInside ? plain : address).masked(bits: self.bits)
     }
 
     /// Whether an address is one of them; an IPv4 one inside IPv6 (`::ffff:10.0.0.1`) counts as itself.

@@ -297,6 +297,20 @@ enum TLSFiles {
         return password.withCString { body(UnsafeMutableRawPointer(mutating: $0)) }
     }
 
+    /// All bytes of a file.
+    static func bytes(of path: String, option: String) throws(TLSFailure) -> [UInt8] {
+        do throws(WholeFile.Failure) {
+            return try WholeFile.bytes(of: path, bytesMax: Limits.tlsFileBytesMax)
+        } catch {
+            switch error {
+            case .isDirectory: throw TLSFailure(option: option, value: path, reason: "it is a directory")
+            case .isTooLarge:
+                throw TLSFailure(option: option, value: path, reason: "it is larger than \(Limits.tlsFileBytesMax >> 20) MiB")
+            case .refused(let error): throw TLSFailure(option: option, value: path, reason: error.reason)
+            }
+        }
+    }
+
     /// OpenSSL's words for a missing file are about its own insides. A block right behind a byte order mark it passes
     /// over, in silence where others follow: an authority, or a list of revoked certificates, would not count.
     static func checkReadable(_ option: String, _ path: String) throws(TLSFailure) {

@@ -13,6 +13,10 @@ public final class TLSContext: @unchecked Sendable {
     /// The protocol that is chosen, as ALPN writes it: its length, its name.
     let applicationProtocol: [UInt8]
     private let keyLog: FileDescriptor?
+    fileprivate private(set) var hosts = HostCertificates()
+    fileprivate private(set) var tickets = TicketKeys()
+    /// The authority's answer about the certificate.
+    fileprivate private(set) var status: [UInt8]?
     /// What clients are shown; nil for nothing.
     public private(set) var certificate: OwnCertificate?
 
@@ -61,8 +65,10 @@ extension TLSContext {
         openssl_release_buffers(pointer)
         openssl_disable_session_cache(pointer)
         // One ticket: an MQTT client has one connection to resume.
-        SSL_CTX_set_num_tickets(pointer, 1)
-        let sessionContext = Array("martlet".utf8)
+        SSL_CTX_set_num_tickets(pointer, settings.givesTickets ? 1 : 0)
+        if !settings.givesTickets { openssl_refuse_tickets(pointer) }
+        if let seconds = settings.ticketSeconds { openssl_set_session_seconds(pointer, seconds) }
+        let sessionContext = try sessionContext()
         SSL_CTX_set_session_id_context(pointer, sessionContext, UInt32(sessionContext.count))
         openssl_set_context_data(pointer, Unmanaged.passUnretained(self).toOpaque())
         try setVersions()
@@ -70,6 +76,9 @@ extension TLSContext {
         try readAuthorities()
         try readDiffieHellmanParameters()
         try setPreSharedKeys()
+        try setHosts()
+        try setTickets()
+        try readStatus()
         SSL_CTX_set_alpn_select_cb(pointer, chooseApplicationProtocol, nil)
         if keyLog != nil { SSL_CTX_set_keylog_callback(pointer, logSecretsOfConnection) }
     }
@@ -85,6 +94,48 @@ extension TLSContext {
         if let suites = settings.cipherSuites, SSL_CTX_set_ciphersuites(pointer, suites) != 1 {
             throw TLSFiles.failure("ciphers_tls1.3", suites, "OpenSSL does not know them")
         }
+        if let groups = settings.groups, openssl_set_groups(pointer, groups) != 1 {
+            let isHybrid = groups.uppercased().holds("MLKEM")
+            throw TLSFiles.failure(
+                "martlet_tls_groups", groups,
+                "\(String(cString: OpenSSL_version(OPENSSL_VERSION))) does not know all of them"
+                    + (isHybrid ? "; X25519MLKEM768 is there from OpenSSL 3.5 on" : ""))
+        }
+    }
+
+    /// What a session belongs to: one that was agreed on under other authorities, or another list of revoked
+    /// certificates, is not resumed, also where nodes share the keys of tickets.
+    private func sessionContext() throws(TLSFailure) -> [UInt8] {
+        guard !settings.ticketKeyFiles.isEmpty else { return Array("martlet".utf8) }
+        var bytes = Array("martlet".utf8)
+        for (option, path) in [("cafile", settings.authoritiesFile), ("crlfile", settings.revocationListFile)] {
+            guard let path else { continue }
+            bytes += try TLSFiles.bytes(of: path, option: option)
+        }
+        return HashFunction.sha256.digest(bytes)
+    }
+
+    private func setHosts() throws(TLSFailure) {
+        guard !settings.namedCertificates.isEmpty || settings.refusesUnknownHosts else { return }
+        hosts = try HostCertificates(settings.namedCertificates, own: SSL_CTX_get0_certificate(pointer))
+        openssl_choose_by_server_name(pointer, chooseCertificate)
+    }
+
+    private func setTickets() throws(TLSFailure) {
+        guard settings.givesTickets, !settings.ticketKeyFiles.isEmpty else { return }
+        tickets = try TicketKeys(settings.ticketKeyFiles)
+        openssl_prepare_tickets(pointer, prepareTicket)
+    }
+
+    private func readStatus() throws(TLSFailure) {
+        guard let path = settings.statusFile else { return }
+        let bytes = try TLSFiles.bytes(of: path, option: "martlet_ocsp_file")
+        let certificate = SSL_CTX_get0_certificate(pointer)
+        if let objection = certificate.flatMap({ StatusJudgement(bytes, of: $0).objection }) {
+            throw TLSFailure(option: "martlet_ocsp_file", value: path, reason: objection)
+        }
+        status = bytes
+        openssl_staple_answers(pointer, stapleStatus)
     }
 
     private func readAuthorities() throws(TLSFailure) {
@@ -172,6 +223,198 @@ private func chooseApplicationProtocol(
     return SSL_TLSEXT_ERR_NOACK
 }
 
+/// SNI: the certificate for the host that the client names; the listener's own if it names none.
+private func chooseCertificate(
+    _ connection: OpaquePointer?, _ alert: UnsafeMutablePointer<Int32>?, _ argument: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let connection, let listener = context(of: connection) else { return SSL_TLSEXT_ERR_NOACK }
+    guard let bytes = SSL_get_servername(connection, TLSEXT_NAMETYPE_host_name) else { return SSL_TLSEXT_ERR_NOACK }
+    let host = String(cString: bytes)
+    switch listener.hosts.certificate(for: host) {
+    case .own?: return SSL_TLSEXT_ERR_OK
+    case .other(let holder)?:
+        if openssl_show_certificate_of(connection, holder.pointer) == 1 { return SSL_TLSEXT_ERR_OK }
+        alert?.pointee = SSL_AD_INTERNAL_ERROR
+        return SSL_TLSEXT_ERR_ALERT_FATAL
+    case nil:
+        guard listener.settings.refusesUnknownHosts else { return SSL_TLSEXT_ERR_NOACK }
+        TLSFilter.of(connection)?.object("the client asks for the host \(LoggedName(host)), which no certificate here names")
+        alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
+        return SSL_TLSEXT_ERR_ALERT_FATAL
+    }
+}
+
+/// The certificates that a listener has beside its own, by the hosts that they name.
+private struct HostCertificates {
+    enum Choice {
+        /// The listener's.
+        case own
+        case other(CertificateHolder)
+    }
+
+    /// By host in lower case; `*.example.com` for all that have one label before the rest.
+    private var choices: [String: Choice] = [:]
+
+    init() {}
+
+    /// - Parameter own: the listener's own certificate.
+    init(_ files: [CertificateFiles], own: OpaquePointer?) throws(TLSFailure) {
+        for one in files {
+            let holder = try CertificateHolder(one)
+            let names = holder.hosts
+            guard !names.isEmpty else {
+                throw TLSFailure(
+                    option: "martlet_certificate", value: one.certificate,
+                    reason: "it names no host (subjectAltName with DNS names)")
+            }
+            for name in names where choices[name] == nil { choices[name] = .other(holder) }
+        }
+        guard let own else { return }
+        for name in CertificateHolder.hosts(of: own) where choices[name] == nil { choices[name] = .own }
+    }
+
+    /// The certificate for a host: one that names it, or else all of its neighbours; nil for none.
+    func certificate(for host: String) -> Choice? {
+        var name = host.lowercased()
+        if name.hasSuffix(".") { name.removeLast() }
+        if let choice = choices[name] { return choice }
+        guard let dot = name.firstIndex(of: ".") else { return nil }
+        return choices["*\(name[dot...])"]
+    }
+}
+
+/// A certificate with its chain and key, in a context of its own.
+private final class CertificateHolder {
+    let pointer: OpaquePointer
+    let hosts: [String]
+
+    init(_ files: CertificateFiles) throws(TLSFailure) {
+        guard let pointer = SSL_CTX_new(TLS_server_method()) else {
+            throw TLSFailure(option: "martlet_certificate", value: "", reason: OpenSSLErrors.takeFirst(or: "OpenSSL has no memory"))
+        }
+        self.pointer = pointer
+        do throws(TLSFailure) {
+            try TLSFiles.useCertificate(files.certificate, key: files.key, in: pointer)
+        } catch {
+            SSL_CTX_free(pointer)
+            throw TLSFailure(option: "martlet_certificate", value: error.value, reason: error.reason)
+        }
+        hosts = SSL_CTX_get0_certificate(pointer).map { Self.hosts(of: $0) } ?? []
+    }
+
+    deinit { SSL_CTX_free(pointer) }
+
+    /// The hosts that a certificate names, in lower case: its DNS names, or else its common name.
+    static func hosts(of certificate: OpaquePointer) -> [String] {
+        let names = CertificateNames(of: certificate)
+        return (names.dnsNames.isEmpty ? names.commonNames : names.dnsNames).map { $0.lowercased() }
+    }
+}
+
+/// A name that a client has sent, for the log: short, and without what is no letter there.
+private struct LoggedName: CustomStringConvertible {
+    let description: String
+
+    init(_ name: String) {
+        description = String(name.unicodeScalars.prefix(80).map { $0.value > 0x20 && $0.value < 0x7f ? Character($0) : "?" })
+    }
+}
+
+/// Keys of session tickets that several nodes have.
+private struct TicketKeys {
+    private struct Key {
+        let name: [UInt8]
+        let code: [UInt8]
+        let cipher: [UInt8]
+    }
+
+    /// The first one makes tickets.
+    private var keys: [Key] = []
+
+    init() {}
+
+    init(_ paths: [String]) throws(TLSFailure) {
+        for path in paths {
+            let bytes = try TLSFiles.bytes(of: path, option: "martlet_tls_ticket_key_file")
+            guard bytes.count == Limits.ticketKeyBytes else {
+                throw TLSFailure(
+                    option: "martlet_tls_ticket_key_file", value: path,
+                    reason: "it has \(bytes.count) bytes, and a key has \(Limits.ticketKeyBytes): openssl rand -out FILE "
+                        + "\(Limits.ticketKeyBytes)")
+            }
+            keys.append(Key(name: Array(bytes[..<16]), code: Array(bytes[16..<48]), cipher: Array(bytes[48...])))
+        }
+    }
+
+    /// Prepares a ticket that is made, or one that came. As OpenSSL wants to hear it: 1 for yes, 2 for yes, and let the
+    /// client have a new one, 0 for a key that is not known, -1 for what has failed.
+    func prepare(
+        name: UnsafeMutablePointer<UInt8>, vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?, _ code: OpaquePointer?,
+        isNew: Bool
+    ) -> Int32 {
+        let asked = UnsafeBufferPointer(start: name, count: 16)
+        let index = isNew ? keys.indices.first : keys.firstIndex { $0.name.elementsEqual(asked) }
+        guard let index else { return 0 }
+        if isNew { for (place, byte) in keys[index].name.enumerated() { name[place] = byte } }
+        let key = keys[index]
+        guard openssl_prepare_ticket(key.cipher, key.code, vector, cipher, code, isNew ? 1 : 0) == 1 else { return -1 }
+        return isNew || index == 0 ? 1 : 2
+    }
+}
+
+private func prepareTicket(
+    _ connection: OpaquePointer?, _ name: UnsafeMutablePointer<UInt8>?, _ vector: UnsafeMutablePointer<UInt8>?,
+    _ cipher: OpaquePointer?, _ code: OpaquePointer?, _ isNew: Int32
+) -> Int32 {
+    guard let name, let vector, let listener = context(of: connection) else { return -1 }
+    return listener.tickets.prepare(name: name, vector: vector, cipher, code, isNew: isNew == 1)
+}
+
+/// Gives the authority's answer to a client that asks for it, as long as it is worth something, and only with the
+/// certificate that it is about.
+private func stapleStatus(_ connection: OpaquePointer?, _ argument: UnsafeMutableRawPointer?) -> Int32 {
+    guard let connection, let listener = context(of: connection), let status = listener.status,
+        let certificate = SSL_get_certificate(connection), certificate == SSL_CTX_get0_certificate(listener.pointer),
+        StatusJudgement(status, of: certificate) == .good,
+        openssl_staple(connection, status, status.count) == 1
+    else { return SSL_TLSEXT_ERR_NOACK }
+    return SSL_TLSEXT_ERR_OK
+}
+
+/// What an authority's answer is worth for a certificate.
+private enum StatusJudgement: Int32 {
+    case good, noAnswer, unsuccessful, aboutOthers, expired, revoked
+
+    init(_ bytes: [UInt8], of certificate: OpaquePointer) {
+        self = StatusJudgement(rawValue: openssl_judge_answer(bytes, bytes.count, certificate)) ?? .noAnswer
+    }
+
+    /// Why it is not given to clients at all; nil for one that may be. One that is too old is left out as long as it is
+    /// not renewed.
+    var objection: String? {
+        switch self {
+        case .good, .expired: nil
+        case .noAnswer: "it holds no OCSP answer (DER, as openssl ocsp -respout writes it)"
+        case .unsuccessful: "the authority had no answer when it was asked"
+        case .aboutOthers: "the answer is about another certificate than certfile's"
+        case .revoked: "the answer says that the certificate was revoked, or is not known"
+        }
+    }
+
+    /// What is to be said of it though it may be used.
+    var remark: String? {
+        self == .expired ? "the answer is too old, and is not given to clients; ask the authority for a new one" : nil
+    }
+}
+
+extension Limits {
+    /// Bytes of a key for session tickets: its name, and the keys of the code and of the cipher.
+    static let ticketKeyBytes = 80
+
+    /// Bytes of a file with an answer of an authority, or a list of certificates, that is read as a whole.
+    static let tlsFileBytesMax = 16 << 20
+}
+
 /// Returns the key's length, 0 for an identity that nobody has.
 private func findPreSharedKey(
     _ connection: OpaquePointer?, _ identity: UnsafePointer<CChar>?, _ key: UnsafeMutablePointer<UInt8>?, _ keyMax: UInt32
@@ -201,6 +444,11 @@ extension TLSContext {
         {
             remarks.append(
                 TLSFailure(option: "certfile", value: path, reason: "the certificate \(reason). Clients will refuse it; renew it"))
+        }
+        if let path = settings.statusFile, let status, let certificate = SSL_CTX_get0_certificate(pointer),
+            let reason = StatusJudgement(status, of: certificate).remark
+        {
+            remarks.append(TLSFailure(option: "martlet_ocsp_file", value: path, reason: reason))
         }
         guard let path = settings.authoritiesFile, !settings.ignoresCertificateDates, let store = SSL_CTX_get_cert_store(pointer),
             let objects = X509_STORE_get0_objects(store)
@@ -394,6 +642,21 @@ public struct TLSSettings: Sendable {
     /// The key of an identity, nil when nobody has it. Called on a loop's thread in the middle of a handshake: it may
     /// not wait.
     public var preSharedKey: (@Sendable (_ identity: String) -> [UInt8]?)?
+    /// More certificates, each for the hosts that it names: shown to clients that ask for one of them.
+    public var namedCertificates: [CertificateFiles] = []
+    /// Whether a client that asks for a host that no certificate names is refused.
+    public var refusesUnknownHosts = false
+    /// Whether sessions can be resumed by tickets.
+    public var givesTickets = true
+    /// How long, in seconds; nil for as long as OpenSSL says.
+    public var ticketSeconds: Int?
+    /// Files with 80 random bytes each, which all nodes have: the first one's key makes tickets, and each reads them.
+    /// Empty: keys of the context's own.
+    public var ticketKeyFiles: [String] = []
+    /// An answer of the authority (OCSP, DER) about the certificate, for clients that ask for one.
+    public var statusFile: String?
+    /// The groups of the key exchange in OpenSSL's notation, `X25519MLKEM768:X25519`; nil for OpenSSL's own.
+    public var groups: String?
     /// The protocol that is chosen from a client's; none is demanded.
     public var applicationProtocol = "mqtt"
     /// Where the secrets of each connection are appended, for debugging: whoever reads it reads all traffic.
@@ -405,6 +668,15 @@ public struct TLSSettings: Sendable {
     var watchedPaths: [String] {
         [
             certificateFile, keyFile, authoritiesFile, authoritiesDirectory, revocationListFile, diffieHellmanParametersFile,
-        ].compactMap { $0 }
+            statusFile,
+        ].compactMap { $0 } + namedCertificates.flatMap { [$0.certificate, $0.key] } + ticketKeyFiles
     }
+}
+
+/// A certificate with its chain, and its key, both PEM.
+public struct CertificateFiles: Sendable, Equatable {
+    public var certificate: String
+    public var key: String
+
+    public init(certificate: String, key: String) { (self.certificate, self.key) = (certificate, key) }
 }

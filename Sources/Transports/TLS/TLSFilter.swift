@@ -28,6 +28,8 @@ final class TLSFilter: StreamFilter {
     /// What the peer has named in the handshake, whose key was found. Proved only when the handshake has ended with
     /// that key.
     private var claimedIdentity: String?
+    /// Why a callback of ours ends the handshake, as a part of a sentence; nil for none.
+    private var objection: String?
     /// What the peer began with: a TLS client with the record of a handshake.
     private var firstByte: UInt8?
 
@@ -79,6 +81,9 @@ final class TLSFilter: StreamFilter {
         claimedIdentity = identity
     }
 
+    /// A callback ends the handshake for this reason.
+    func object(_ reason: String) { objection = reason }
+
     // MARK: Incoming
 
     func begin(into target: ByteBlock) {
@@ -95,6 +100,11 @@ final class TLSFilter: StreamFilter {
                 let result = SSL_do_handshake(connection)
                 guard result == 1 else {
                     decoding.end = end(after: result)
+                    return decoding
+                }
+                if let words = namesObjection {
+                    (hasEnded, isFinished) = (true, true)
+                    decoding.end = .refused(FilterRefusal(.tls, words, isOfLogin: true))
                     return decoding
                 }
                 isOpen = true
@@ -133,6 +143,7 @@ final class TLSFilter: StreamFilter {
         let verification = SSL_get_verify_result(connection)
         let words = OpenSSLErrors.takeFirst(or: "the connection broke with code \(code)")
         if let plain = plainWords { return FilterRefusal(.tls, plain) }
+        if let objection { return FilterRefusal(.tls, objection) }
         guard !isOpen, verification != X509_V_OK, let detail = X509_verify_cert_error_string(Int(verification)) else {
             let isOfLogin = !isOpen && ["certificate", "psk"].contains { words.holds($0) } && !words.holds("alert")
             return FilterRefusal(.tls, words, isOfLogin: isOfLogin)
@@ -195,13 +206,23 @@ final class TLSFilter: StreamFilter {
     func describe(_ identity: inout PeerIdentity) {
         identity.encryption = encryption
         identity.preSharedKeyIdentity = provedIdentity
-        // Only a certificate that was demanded has been verified.
-        guard case .server(let context) = side, context.settings.requiresCertificate,
-            let certificate = SSL_get0_peer_certificate(connection)
-        else { return }
+        guard let certificate = verifiedCertificate else { return }
         let name = X509_get_subject_name(certificate)
         identity.certificateCommonName = CertificateName.commonName(of: name)
         identity.certificateSubject = CertificateName.subject(name)
+        identity.certificate = CertificateNames(of: certificate)
+    }
+
+    /// The peer's, as far as it can be believed: only a certificate that was demanded has been verified.
+    private var verifiedCertificate: OpaquePointer? {
+        guard case .server(let context) = side, context.settings.requiresCertificate else { return nil }
+        return SSL_get0_peer_certificate(connection)
+    }
+
+    /// Why the names of a client's certificate cannot be believed, as a part of a sentence; nil where they can.
+    private var namesObjection: String? {
+        guard let certificate = verifiedCertificate, let objection = CertificateNames(of: certificate).objection else { return nil }
+        return "the client's certificate cannot be believed: \(objection)"
     }
 
     /// The identity whose key this connection is made of. In TLS 1.2 OpenSSL keeps the one that was used; in 1.3 a

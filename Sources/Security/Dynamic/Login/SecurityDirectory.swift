@@ -106,6 +106,24 @@ public final class SecurityDirectory: RoleSource {
     }
 }
 
+/// The users of a password file and of dynamic security, for whom a certificate may speak.
+public struct KnownUsers: UserDirectory {
+    private let passwords: PasswordFile?
+    private let directory: SecurityDirectory?
+
+    /// - Parameters:
+    ///   - passwords: nil without a file.
+    ///   - directory: asked first; nil without dynamic security.
+    public init(passwords: PasswordFile?, directory: SecurityDirectory?) {
+        (self.passwords, self.directory) = (passwords, directory)
+    }
+
+    public func isKnown(_ userName: EncodedString) -> Bool {
+        if let entry = directory?.entry(of: userName) { return !entry.isDisabled }
+        return passwords?.knows(userName) ?? false
+    }
+}
+
 /// Checks user names and passwords by dynamic security, and leaves users that it does not know to whoever is asked
 /// next.
 ///

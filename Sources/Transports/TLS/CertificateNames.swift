@@ -1,0 +1,150 @@
+internal import COpenSSL
+
+/// The names in a certificate that was verified.
+public struct CertificateNames: Sendable, Equatable {
+    /// In the order of the certificate, as the lists below.
+    public var commonNames: [String] = []
+    public var organizationalUnits: [String] = []
+    /// The whole subject, as RFC 2253 writes it: last part first; nil where it is no text.
+    public var subject: String?
+    /// Of the alternative names.
+    public var uris: [String] = []
+    public var dnsNames: [String] = []
+    public var emailAddresses: [String] = []
+    /// Which of them holds a zero byte, or is no text, as a part of a sentence; nil for none. A zero inside has been
+    /// used to pass for another name: such a certificate says nothing that can be trusted.
+    public private(set) var objection: String?
+
+    public init() {}
+
+    /// - Parameter certificate: OpenSSL's.
+    init(of certificate: OpaquePointer) {
+        withUnsafeMutablePointer(to: &self) { names in
+            openssl_each_subject_entry(certificate, NID_commonName, names, takeName)
+            openssl_each_subject_entry(certificate, NID_organizationalUnitName, names, takeName)
+            openssl_each_alternative_name(certificate, names, takeName)
+        }
+        subject = CertificateName.subject(X509_get_subject_name(certificate))
+    }
+
+    fileprivate mutating func take(_ kind: CertificateNameKind, _ bytes: UnsafeBufferPointer<UInt8>?) {
+        guard let bytes, !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) else {
+            let hasZero = bytes?.contains(0) ?? false
+            if objection == nil { objection = "its \(kind.words) \(hasZero ? "holds a zero byte" : "is no text")" }
+            return
+        }
+        switch kind {
+        case .commonName: commonNames.append(text)
+        case .organizationalUnit: organizationalUnits.append(text)
+        case .uri: uris.append(text)
+        case .dns: dnsNames.append(text)
+        case .email: emailAddresses.append(text)
+        }
+    }
+}
+
+/// A kind of name in a certificate.
+private enum CertificateNameKind: Int32 {
+    case commonName
+    case organizationalUnit
+    case uri
+    case dns
+    case email
+
+    var words: String {
+        switch self {
+        case .commonName: "common name"
+        case .organizationalUnit: "organizational unit"
+        case .uri: "URI"
+        case .dns: "DNS name"
+        case .email: "e-mail address"
+        }
+    }
+}
+
+/// OpenSSL tells of a name; of one that it cannot read without bytes.
+private func takeName(_ names: UnsafeMutableRawPointer?, _ kind: Int32, _ bytes: UnsafePointer<UInt8>?, _ count: Int32) {
+    guard let names = names?.assumingMemoryBound(to: CertificateNames.self) else { return }
+    let known: CertificateNameKind? =
+        switch kind {
+        case NID_commonName: .commonName
+        case NID_organizationalUnitName: .organizationalUnit
+        case GEN_URI: .uri
+        case GEN_DNS: .dns
+        case GEN_EMAIL: .email
+        default: nil
+        }
+    guard let known else { return }
+    names.pointee.take(known, count < 0 ? nil : UnsafeBufferPointer(start: bytes, count: Int(count)))
+}
+
+/// Which name of a certificate is meant.
+public struct CertificateNameSelector: Sendable, Equatable {
+    public enum Kind: String, Sendable, CaseIterable {
+        case commonName = "cn"
+        case subject
+        case uri = "san-uri"
+        case dns = "san-dns"
+        case email = "san-email"
+        /// The only URI, which begins with `spiffe://` (SPIFFE's X.509-SVID, section 2).
+        case spiffe
+    }
+
+    public let kind: Kind
+    /// Which of several, counted from 1; nil where there must be one alone.
+    public let index: Int?
+
+    public init(_ kind: Kind, index: Int? = nil) { (self.kind, self.index) = (kind, index) }
+
+    /// Why a certificate has not the name, as a part of a sentence.
+    public struct Refusal: Error, Sendable, Equatable {
+        public let words: String
+    }
+
+    /// The name of a certificate.
+    public func name(in names: CertificateNames) throws(Refusal) -> String {
+        if let objection = names.objection { throw Refusal(words: objection) }
+        let (found, word) = candidates(in: names)
+        guard !found.isEmpty else { throw Refusal(words: "it has no \(word)") }
+        if let index {
+            guard found.indices.contains(index - 1) else {
+                throw Refusal(words: "it has \(found.count) of the kind \(kind.rawValue), and number \(index) is asked for")
+            }
+            return try checked(found[index - 1], word)
+        }
+        guard found.count == 1 else {
+            let remedy = kind == .spiffe ? "" : " (\(kind.rawValue) 1 takes the first)"
+            throw Refusal(words: "it has \(found.count) of the kind \(kind.rawValue), and one is asked for\(remedy)")
+        }
+        return try checked(found[0], word)
+    }
+
+    private func candidates(in names: CertificateNames) -> (names: [String], word: String) {
+        switch kind {
+        case .commonName: (names.commonNames, "common name")
+        case .subject: (names.subject.map { [$0] } ?? [], "subject")
+        case .uri, .spiffe: (names.uris, "URI among its alternative names")
+        case .dns: (names.dnsNames, "DNS name among its alternative names")
+        case .email: (names.emailAddresses, "e-mail address among its alternative names")
+        }
+    }
+
+    private func checked(_ name: String, _ word: String) throws(Refusal) -> String {
+        guard !name.isEmpty else { throw Refusal(words: "its \(word) is empty") }
+        let scheme = "spiffe://"
+        if kind == .spiffe, !name.hasPrefix(scheme) || name.utf8.count == scheme.utf8.count || name.hasPrefix("spiffe:///") {
+            throw Refusal(words: "its URI is no SPIFFE ID (spiffe://TRUST-DOMAIN/PATH)")
+        }
+        return name
+    }
+}
+
+/// What of a client's certificate is its user name, and what its Client Identifier.
+public struct CertificateNaming: Sendable, Equatable {
+    public var userName: CertificateNameSelector?
+    public var clientIdentifier: CertificateNameSelector?
+
+    public init(userName: CertificateNameSelector? = nil, clientIdentifier: CertificateNameSelector? = nil) {
+        (self.userName, self.clientIdentifier) = (userName, clientIdentifier)
+    }
+}
