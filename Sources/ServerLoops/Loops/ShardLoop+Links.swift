@@ -89,7 +89,8 @@ extension ShardLoop {
     private func attach(
         _ channel: any ByteChannel, _ id: ConnectionID, listener: Int, addressSlot: AddressSlot?, isIdentified: Bool
     ) {
-        let link = Link(channel: channel, id: id, listener: listener, addressSlot: addressSlot, isIdentified: isIdentified, loop: self)
+        let link = Link(
+            channel: channel, id: id, listener: listener, addressSlot: addressSlot, isIdentified: isIdentified, loop: self)
         while links.count <= Int(id.slot) { links.append(nil) }
         links[Int(id.slot)] = link
         do throws(SystemError) {
