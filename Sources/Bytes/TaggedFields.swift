@@ -4,10 +4,12 @@
 ///
 /// A length from 128 on takes two bytes or more, of seven bits each, the lowest first.
 ///
+/// Public, though only the house's own targets use it: what is inlinable is inlined into other targets if it is public.
+///
 /// One declaration, `code`, reads and writes. A tag is never given to anything else. Tags that a version does not know
 /// are passed over, so a later version's value can be read, without what is new in it; a part of a value cannot, nor
 /// can more than one.
-@usableFromInline package protocol FieldCoded {
+public protocol FieldCoded {
     /// What a value is before its fields are read.
     static var blank: Self { get }
 
@@ -17,7 +19,7 @@
 
 extension FieldCoded {
     /// Reads a value; nil if the bytes are not one, or lack a field that has to be there.
-    @inlinable package init?(fields bytes: UnsafeRawBufferPointer) {
+    @inlinable public init?(fields bytes: UnsafeRawBufferPointer) {
         var reader = FieldReader(bytes)
         var value = Self.blank
         value.code(&reader)
@@ -26,7 +28,7 @@ extension FieldCoded {
     }
 
     /// The value as bytes.
-    @inlinable package var encodedFields: [UInt8] {
+    @inlinable public var encodedFields: [UInt8] {
         var writer = FieldWriter()
         var value = self
         value.code(&writer)
@@ -35,7 +37,7 @@ extension FieldCoded {
 }
 
 /// Writes a value's fields, or reads them.
-@usableFromInline package protocol FieldCoder {
+public protocol FieldCoder {
     /// Writes a field and gives it back, or leaves it out if it is nil; or gives back the field that was read, nil for
     /// none.
     mutating func exchange<Value: FieldValue>(_ tag: UInt8, _ value: Value?) -> Value?
@@ -46,17 +48,18 @@ extension FieldCoded {
 
 extension FieldCoder {
     /// A field that has to be there.
-    @inlinable package mutating func field<Value: FieldValue>(_ tag: UInt8, _ place: inout Value) {
+    @inlinable public mutating func field<Value: FieldValue>(_ tag: UInt8, _ place: inout Value) {
         if let value = exchange(tag, place) { place = value } else { refuse() }
     }
 
     /// A field that is left out where it is what it mostly is.
-    @inlinable package mutating func field<Value: FieldValue & Equatable>(_ tag: UInt8, _ place: inout Value, mostly common: Value)
+    @inlinable public mutating func field<Value: FieldValue & Equatable>(_ tag: UInt8, _ place: inout Value, mostly common: Value)
     {
         place = exchange(tag, place == common ? nil : place) ?? common
     }
 
-    @inlinable package mutating func field<Value: FieldValue>(_ tag: UInt8, _ place: inout Value?) {
+    /// A field that may be left out.
+    @inlinable public mutating func field<Value: FieldValue>(_ tag: UInt8, _ place: inout Value?) {
         place = exchange(tag, place)
     }
 
@@ -65,13 +68,14 @@ extension FieldCoder {
     /// - Parameters:
     ///   - stored: what stands for a value.
     ///   - value: the value for which that stands; nil if it stands for none.
-    @inlinable package mutating func field<Value, Stored: FieldValue>(
+    @inlinable public mutating func field<Value, Stored: FieldValue>(
         _ tag: UInt8, _ place: inout Value, as stored: (Value) -> Stored, _ value: (Stored) -> Value?
     ) {
         if let new = exchange(tag, stored(place)).flatMap(value) { place = new } else { refuse() }
     }
 
-    @inlinable package mutating func field<Value, Stored: FieldValue>(
+    /// A field that may be left out, of a type that is stored as another.
+    @inlinable public mutating func field<Value, Stored: FieldValue>(
         _ tag: UInt8, _ place: inout Value?, as stored: (Value) -> Stored, _ value: (Stored) -> Value?
     ) {
         guard let found = exchange(tag, place.map(stored)) else {
@@ -82,15 +86,17 @@ extension FieldCoder {
     }
 }
 
-@usableFromInline package struct FieldWriter: FieldCoder {
-    @usableFromInline package var bytes: [UInt8] = []
+/// Writes a value's fields.
+public struct FieldWriter: FieldCoder {
+    @usableFromInline var bytes: [UInt8] = []
 
-    @inlinable package init() {
+    /// No field yet.
+    @inlinable public init() {
         bytes.reserveCapacity(64)
         bytes.append(0)
     }
 
-    @inlinable package mutating func exchange<Value: FieldValue>(_ tag: UInt8, _ value: Value?) -> Value? {
+    @inlinable public mutating func exchange<Value: FieldValue>(_ tag: UInt8, _ value: Value?) -> Value? {
         guard let value else { return nil }
         begin(tag)
         let start = bytes.count
@@ -99,7 +105,7 @@ extension FieldCoder {
         return value
     }
 
-    @inlinable package mutating func refuse() {}
+    @inlinable public mutating func refuse() {}
 
     @usableFromInline mutating func begin(_ tag: UInt8) {
         bytes[0] += 1
@@ -121,7 +127,8 @@ extension FieldCoder {
     }
 }
 
-@usableFromInline package struct FieldReader: FieldCoder {
+/// Reads a value's fields where they lie.
+public struct FieldReader: FieldCoder {
     /// The fields that are not read yet.
     private var rest: UnsafeRawBufferPointer
     private var fieldsLeft: UInt8
@@ -130,7 +137,8 @@ extension FieldCoder {
     private var next = UnsafeRawBufferPointer(start: nil, count: 0)
     private var isWrong = false
 
-    @usableFromInline package init(_ bytes: UnsafeRawBufferPointer) {
+    /// Bytes of a value; `isRight` says in the end whether they are.
+    public init(_ bytes: UnsafeRawBufferPointer) {
         fieldsLeft = bytes.first ?? 0
         isWrong = bytes.isEmpty
         rest = UnsafeRawBufferPointer(rebasing: bytes.dropFirst())
@@ -138,21 +146,21 @@ extension FieldCoder {
     }
 
     /// Whether all of the bytes were fields, as far as `code` knows them such as it wants.
-    @usableFromInline package var isRight: Bool {
+    public var isRight: Bool {
         mutating get {
             while nextTag != 0 { advance() }
             return !isWrong && rest.isEmpty
         }
     }
 
-    @inlinable package mutating func exchange<Value: FieldValue>(_ tag: UInt8, _ value: Value?) -> Value? {
+    @inlinable public mutating func exchange<Value: FieldValue>(_ tag: UInt8, _ value: Value?) -> Value? {
         guard let bytes = take(tag) else { return nil }
         let found = Value(field: bytes)
         if found == nil { refuse() }
         return found
     }
 
-    @usableFromInline package mutating func refuse() { isWrong = true }
+    public mutating func refuse() { isWrong = true }
 
     /// The value of a field; nil if there is none.
     @usableFromInline mutating func take(_ tag: UInt8) -> UnsafeRawBufferPointer? {
@@ -188,7 +196,7 @@ extension FieldCoder {
 }
 
 /// What a field may hold.
-@usableFromInline package protocol FieldValue {
+public protocol FieldValue {
     /// Adds its bytes.
     func append(to bytes: inout [UInt8])
 
@@ -198,7 +206,7 @@ extension FieldCoder {
 
 /// In as few bytes as they need, the lowest first: none for 0.
 extension FieldValue where Self: FixedWidthInteger & UnsignedInteger {
-    @inlinable package func append(to bytes: inout [UInt8]) {
+    @inlinable public func append(to bytes: inout [UInt8]) {
         var rest = UInt64(self)
         while rest != 0 {
             bytes.append(UInt8(truncatingIfNeeded: rest))
@@ -206,7 +214,7 @@ extension FieldValue where Self: FixedWidthInteger & UnsignedInteger {
         }
     }
 
-    @inlinable package init?(field bytes: UnsafeRawBufferPointer) {
+    @inlinable public init?(field bytes: UnsafeRawBufferPointer) {
         guard bytes.count <= MemoryLayout<Self>.size, bytes.last != 0 else { return nil }
         self.init(truncatingIfNeeded: bytes.reversed().reduce(0 as UInt64) { $0 << 8 | UInt64($1) })
     }
@@ -218,25 +226,25 @@ extension UInt32: FieldValue {}
 extension UInt64: FieldValue {}
 
 extension Bool: FieldValue {
-    @inlinable package func append(to bytes: inout [UInt8]) { (self ? 1 as UInt8 : 0).append(to: &bytes) }
+    @inlinable public func append(to bytes: inout [UInt8]) { (self ? 1 as UInt8 : 0).append(to: &bytes) }
 
-    @inlinable package init?(field bytes: UnsafeRawBufferPointer) {
+    @inlinable public init?(field bytes: UnsafeRawBufferPointer) {
         guard let number = UInt8(field: bytes), number < 2 else { return nil }
         self = number == 1
     }
 }
 
 extension [UInt8]: FieldValue {
-    @inlinable package func append(to bytes: inout [UInt8]) { bytes.append(contentsOf: self) }
+    @inlinable public func append(to bytes: inout [UInt8]) { bytes.append(contentsOf: self) }
 
-    @inlinable package init?(field bytes: UnsafeRawBufferPointer) { self.init(bytes) }
+    @inlinable public init?(field bytes: UnsafeRawBufferPointer) { self.init(bytes) }
 }
 
 extension String: FieldValue {
-    @inlinable package func append(to bytes: inout [UInt8]) { bytes.append(contentsOf: utf8) }
+    @inlinable public func append(to bytes: inout [UInt8]) { bytes.append(contentsOf: utf8) }
 
     /// Nil for what is not UTF-8.
-    @inlinable package init?(field bytes: UnsafeRawBufferPointer) {
+    @inlinable public init?(field bytes: UnsafeRawBufferPointer) {
         guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
         self = text
     }

@@ -168,14 +168,14 @@ public struct BrokerSettings: Sendable {
     @usableFromInline package private(set) var ownUsers = ListenerPolicy.ownUsers(rules: nil)
 
     /// What stands for a listener in `ConnectionInfo.listener` of the broker's own clients.
-    @inlinable package static var ownListener: Int { -1 }
+    @inlinable public static var ownListener: Int { -1 }
 
     /// The listener's number of the broker's own clients that go by a user's access rules.
     package static let ownUsersListener = -2
 
     /// What holds for clients of a listener, or for the broker's own.
     @inlinable @inline(__always)
-    package func policy(of listener: Int) -> ListenerPolicy {
+    public func policy(of listener: Int) -> ListenerPolicy {
         if listener >= 0 { return listeners[listener] }
         return listener == Self.ownListener ? own : ownUsers
     }

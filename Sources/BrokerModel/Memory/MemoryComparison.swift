@@ -1,7 +1,8 @@
 /// Byte-wise comparison of memory, eight bytes at a time.
-package enum MemoryComparison {
+public enum MemoryComparison {
+    /// Whether so many bytes are the same.
     @inlinable @inline(__always)
-    package static func equal(_ left: UnsafeRawPointer, _ right: UnsafeRawPointer, count: Int) -> Bool {
+    public static func equal(_ left: UnsafeRawPointer, _ right: UnsafeRawPointer, count: Int) -> Bool {
         var offset = 0
         while count &- offset >= 8 {
             if (left + offset).loadUnaligned(as: UInt64.self) != (right + offset).loadUnaligned(as: UInt64.self) { return false }
@@ -18,8 +19,9 @@ package enum MemoryComparison {
         return true
     }
 
+    /// Whether both have the same bytes.
     @inlinable @inline(__always)
-    package static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    public static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
         guard left.count == right.count else { return false }
         guard let first = left.baseAddress, let second = right.baseAddress else { return true }
         return equal(first, second, count: left.count)

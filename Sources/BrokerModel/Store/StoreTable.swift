@@ -85,9 +85,9 @@ public struct StoredBrokerState: Equatable, Sendable {
 }
 
 extension StoredBrokerState: FieldCoded {
-    @usableFromInline package static let blank = StoredBrokerState(shardCount: 0, hasEnded: false)
+    public static let blank = StoredBrokerState(shardCount: 0, hasEnded: false)
 
-    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+    public mutating func code(_ coder: inout some FieldCoder) {
         coder.field(1, &shardCount)
         coder.field(2, &hasEnded, mostly: false)
     }
@@ -251,9 +251,9 @@ public struct StoredOrigin: Hashable, Sendable {
 }
 
 extension StoredOrigin: FieldCoded {
-    @usableFromInline package static let blank = StoredOrigin(clientIdentifier: "", userName: nil, listener: .place(0))
+    public static let blank = StoredOrigin(clientIdentifier: "", userName: nil, listener: .place(0))
 
-    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+    public mutating func code(_ coder: inout some FieldCoder) {
         coder.field(1, &clientIdentifier, as: { $0.bytes }, { EncodedString($0) })
         coder.field(2, &userName, as: { $0.bytes }, { EncodedString($0) })
         listener.code(name: 3, place: 4, &coder)
@@ -316,9 +316,9 @@ public struct StoredSubscription: Equatable, Sendable {
 }
 
 extension StoredSubscription: FieldCoded {
-    @usableFromInline package static let blank = StoredSubscription(session: 0, filter: "#", maximumQoS: .atMostOnce)
+    public static let blank = StoredSubscription(session: 0, filter: "#", maximumQoS: .atMostOnce)
 
-    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+    public mutating func code(_ coder: inout some FieldCoder) {
         coder.field(1, &session)
         coder.field(2, &filter, as: { Array($0.bytes) }, { TopicFilter($0) })
         coder.field(3, &terms, as: { $0.bits }, SubscriptionTerms.init(exactly:))

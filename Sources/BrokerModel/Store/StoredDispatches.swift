@@ -75,26 +75,31 @@ public struct StoredDispatches: Equatable, Sendable {
 
 /// Writes the body of a row: integers in the machine's order, which is little-endian wherever Martlet runs, and bytes
 /// behind their count.
-package struct RecordWriter {
+public struct RecordWriter {
     @usableFromInline package var bytes: [UInt8] = []
 
-    @inlinable package init() {}
+    /// Nothing yet.
+    @inlinable public init() {}
 
-    @inlinable package mutating func write<Value: FixedWidthInteger>(_ value: Value) {
+    /// An integer, in as many bytes as its type has.
+    @inlinable public mutating func write<Value: FixedWidthInteger>(_ value: Value) {
         withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
     }
 
-    @inlinable package mutating func write(_ value: Bool) { bytes.append(value ? 1 : 0) }
+    /// One byte.
+    @inlinable public mutating func write(_ value: Bool) { bytes.append(value ? 1 : 0) }
 
     /// The count in 32 bits, then the bytes.
-    @inlinable package mutating func write(_ value: [UInt8]) {
+    @inlinable public mutating func write(_ value: [UInt8]) {
         write(UInt32(value.count))
         bytes.append(contentsOf: value)
     }
 
-    @inlinable package mutating func append(_ value: [UInt8]) { bytes.append(contentsOf: value) }
+    /// Bytes without a count.
+    @inlinable public mutating func append(_ value: [UInt8]) { bytes.append(contentsOf: value) }
 
-    @inlinable package mutating func append(_ value: UnsafeRawBufferPointer) { bytes.append(contentsOf: value) }
+    /// Bytes without a count.
+    @inlinable public mutating func append(_ value: UnsafeRawBufferPointer) { bytes.append(contentsOf: value) }
 }
 
 /// The cluster whose retained messages the store has, as a row of the table `broker`: what is there and not in the
@@ -115,25 +120,29 @@ public struct StoredMembership: Equatable, Sendable {
 }
 
 extension StoredMembership: FieldCoded {
-    @usableFromInline package static let blank = StoredMembership(cluster: "")
+    public static let blank = StoredMembership(cluster: "")
 
-    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) { coder.field(1, &cluster) }
+    public mutating func code(_ coder: inout some FieldCoder) { coder.field(1, &cluster) }
 }
 
 /// Reads the body of a row. A read past the end gives nil, as does a value that no writer writes.
-package struct RecordReader {
+public struct RecordReader {
     @usableFromInline package var rest: UnsafeRawBufferPointer
 
-    @inlinable package init(_ bytes: UnsafeRawBufferPointer) { rest = bytes }
+    /// Reads where the bytes lie.
+    @inlinable public init(_ bytes: UnsafeRawBufferPointer) { rest = bytes }
 
-    @inlinable package var isAtEnd: Bool { rest.isEmpty }
+    /// Whether all was read.
+    @inlinable public var isAtEnd: Bool { rest.isEmpty }
 
-    @inlinable package mutating func read<Value: FixedWidthInteger & BitwiseCopyable>(_ type: Value.Type) -> Value? {
+    /// An integer, in as many bytes as its type has.
+    @inlinable public mutating func read<Value: FixedWidthInteger & BitwiseCopyable>(_ type: Value.Type) -> Value? {
         guard let bytes = take(MemoryLayout<Value>.size) else { return nil }
         return Value(littleEndian: bytes.loadUnaligned(as: Value.self))
     }
 
-    @inlinable package mutating func readBool() -> Bool? {
+    /// One byte, 0 or 1.
+    @inlinable public mutating func readBool() -> Bool? {
         switch read(UInt8.self) {
         case 0: false
         case 1: true
@@ -142,12 +151,13 @@ package struct RecordReader {
     }
 
     /// Bytes behind their count in 32 bits.
-    @inlinable package mutating func readBytes() -> [UInt8]? {
+    @inlinable public mutating func readBytes() -> [UInt8]? {
         guard let count = read(UInt32.self), let bytes = take(Int(count)) else { return nil }
         return Array(bytes)
     }
 
-    @inlinable package mutating func take(_ count: Int) -> UnsafeRawBufferPointer? {
+    /// So many bytes.
+    @inlinable public mutating func take(_ count: Int) -> UnsafeRawBufferPointer? {
         guard count <= rest.count else { return nil }
         defer { rest = UnsafeRawBufferPointer(rebasing: rest[count...]) }
         return UnsafeRawBufferPointer(rebasing: rest[..<count])

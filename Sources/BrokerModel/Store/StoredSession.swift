@@ -59,9 +59,9 @@ public struct StoredSession: Equatable, Sendable {
 }
 
 extension StoredSession: FieldCoded {
-    @usableFromInline package static let blank = StoredSession(clientIdentifier: "")
+    public static let blank = StoredSession(clientIdentifier: "")
 
-    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+    public mutating func code(_ coder: inout some FieldCoder) {
         coder.field(1, &clientIdentifier, as: { $0.bytes }, { EncodedString($0) })
         coder.field(2, &version, as: { $0.rawValue }, ProtocolVersion.init(rawValue:))
         coder.field(3, &expiryIntervalSeconds, mostly: .max)
@@ -88,9 +88,9 @@ extension StoredSession: FieldCoded {
 }
 
 extension Will: FieldCoded {
-    @usableFromInline package static let blank = Will(topic: "will")
+    public static let blank = Will(topic: "will")
 
-    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+    public mutating func code(_ coder: inout some FieldCoder) {
         coder.field(1, &topic, as: { Array($0.bytes) }, { TopicName($0) })
         coder.field(2, &payload, mostly: [])
         coder.field(3, &qos, as: { $0.rawValue }, QoS.init(rawValue:))

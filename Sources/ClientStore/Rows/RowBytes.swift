@@ -99,9 +99,9 @@ struct StoredPublication: FieldCoded {
 }
 
 extension Payload: FieldValue {
-    @inlinable package func append(to bytes: inout [UInt8]) { withUnsafeBytes { bytes.append(contentsOf: $0) } }
+    public func append(to bytes: inout [UInt8]) { withUnsafeBytes { bytes.append(contentsOf: $0) } }
 
-    @inlinable package init?(field bytes: UnsafeRawBufferPointer) { self.init(copying: bytes) }
+    public init?(field bytes: UnsafeRawBufferPointer) { self.init(copying: bytes) }
 }
 
 /// A row that says one number.
