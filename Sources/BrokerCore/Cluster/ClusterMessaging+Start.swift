@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 import MQTTCodec
 
 /// Clients that come to a node that has just started and has not found its cluster yet: they wait for it a moment,
@@ -30,23 +31,16 @@ struct ClusterStart {
 /// The clients that have waited for the cluster, when it has been found: some of them go on in each turn, so that
 /// nobody else waits for all.
 struct ClusterArrivals {
-    private var waiting: [ConnectionID] = []
-    /// How many at the front of `waiting` had their turn.
-    private var head = 0
+    private var waiting = Deque<ConnectionID>()
 
     var isEmpty: Bool { waiting.isEmpty }
 
     mutating func append(_ connection: ConnectionID) { waiting.append(connection) }
 
     /// The next of them, no more than so many.
-    mutating func take(_ count: Int) -> ArraySlice<ConnectionID> {
-        let taken = waiting[head...].prefix(count)
-        head = taken.endIndex
-        // Half of it at most is of those who had their turn.
-        if head > waiting.count / 2 {
-            waiting.removeFirst(head)
-            head = 0
-        }
+    mutating func take(_ count: Int) -> [ConnectionID] {
+        let taken = Array(waiting.prefix(count))
+        waiting.removeFirst(taken.count)
         return taken
     }
 }

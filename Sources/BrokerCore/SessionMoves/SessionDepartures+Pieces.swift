@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 import MQTTCodec
 
 /// What a session that leaves is, in chunks: see `Departure` for their order.
@@ -235,7 +236,7 @@ final class SessionExport {
     var position = 0
     /// What of the paged part of the queue was not given yet.
     private(set) var pagedNumbers = SiftedNumbers()
-    private var pinnedEntries: ArraySlice<QueueEntry> = []
+    private var pinnedEntries = Deque<QueueEntry>()
     var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
     /// Items that are in no chunk yet.
     var ready: [[UInt8]] = []
@@ -259,8 +260,8 @@ final class SessionExport {
         (ready, piece, awaited) = ([], [ChunkItem.version], [])
         round += 1
         pagedNumbers = queue?.paged?.numbers ?? SiftedNumbers()
-        pinnedEntries = queue?.paged?.pinned.entries ?? []
-        pinnedEntries += queue?.paged?.arriving.entries ?? []
+        pinnedEntries = queue?.paged?.pinned ?? []
+        pinnedEntries.append(contentsOf: queue?.paged?.arriving ?? [])
     }
 
     /// What comes next of the paged part; nil behind its end.

@@ -1,3 +1,4 @@
+import Bytes
 import MQTTCodec
 
 /// The part of a queue behind what memory holds of it: the store has it, and memory a count.
@@ -24,8 +25,9 @@ final class PagedQueue {
     /// Whether they were asked for to be looked at: then they stand behind what is sifted, and do not move to the
     /// front.
     private(set) var isSifting = false
-    private(set) var pinned = EntryLine()
-    private(set) var arriving = EntryLine()
+    // Whoever takes a message out of one of these owns what it holds.
+    private(set) var pinned = Deque<QueueEntry>()
+    private(set) var arriving = Deque<QueueEntry>()
     private var askedCount = 0
     /// Places in `pinned` of messages that were taken out: they go when their turn comes.
     private var vacantCount = 0
@@ -36,7 +38,7 @@ final class PagedQueue {
     /// How many the store alone has.
     var storedCount: Int { askedCount + numbers.count - pinned.count }
     /// Bytes of memory, without messages.
-    var heldBytes: Int { numbers.heldBytes + (pinned.capacity + arriving.capacity) * MemoryLayout<QueueEntry>.stride }
+    var heldBytes: Int { numbers.heldBytes + (pinned.capacity + arriving.capacity) * MemoryLayout<QueueEntry?>.stride }
 
     /// Whether something could be durable by now.
     var hasArriving: Bool { !arriving.isEmpty }
@@ -228,24 +230,23 @@ final class PagedQueue {
     /// Takes those of the messages in memory for which `isTaken` says so, in their order; who takes one ends its row,
     /// unless it has a journal here. O(messages in memory): of the others it does not matter how many there are.
     func removeResident(_ journal: Journal?, where isTaken: (QueueEntry) -> Bool) {
-        pinned.change { entry in
-            guard entry.state != .vacant, isTaken(entry) else { return }
-            giveUp(entry, journal)
-            entry = QueueEntry(stored: 0, byteCount: 0, detail: nil, qos: .atMostOnce, retain: false)
-            entry.state = .vacant
+        for index in pinned.indices where pinned[index].state != .vacant && isTaken(pinned[index]) {
+            giveUp(pinned[index], journal)
+            pinned[index] = QueueEntry(stored: 0, byteCount: 0, detail: nil, qos: .atMostOnce, retain: false)
+            pinned[index].state = .vacant
             vacantCount += 1
         }
-        var staying = EntryLine()
-        for entry in arriving.entries {
-            if isTaken(entry) { giveUp(entry, journal) } else { staying.append(entry) }
+        arriving.removeAll { entry in
+            guard isTaken(entry) else { return false }
+            giveUp(entry, journal)
+            return true
         }
-        arriving = staying
         if vacantCount > Limits.vacantSlotsMax, vacantCount > numbers.count / 2 { compact() }
     }
 
     /// Lets go of vacant slots, when they are most of all: O(all of the queue), for as many removals.
     private func compact() {
-        var (left, staying) = (SiftedNumbers(), EntryLine())
+        var (left, staying) = (SiftedNumbers(), Deque<QueueEntry>())
         while !numbers.isEmpty {
             let isSifted = numbers.hasSifted
             guard let element = numbers.popFirst() else { break }
@@ -287,47 +288,13 @@ final class PagedQueue {
             last = place.number
         }
         precondition(marks == pinned.count, "each mark has its message")
-        precondition(vacantCount == pinned.entries.count { $0.state == .vacant }, "what was taken out is counted")
+        precondition(vacantCount == pinned.count { $0.state == .vacant }, "what was taken out is counted")
         let bytes =
             asked.reduce(0) { $0 + Int($1?.byteCount ?? 0) }
-            + (pinned.entries + arriving.entries).reduce(0) { $0 + Int($1.byteCount) }
+            + (Array(pinned) + arriving).reduce(0) { $0 + Int($1.byteCount) }
         precondition(bytes + numbers.byteCount == byteCount, "a queue knows how much is in it")
         precondition(
-            (pinned.entries + arriving.entries).allSatisfy { $0.state != .sent && $0.packetIdentifier == 0 }, "none was sent")
-    }
-}
-
-/// Messages in a row, first in, first out. Whoever takes one out owns what it holds.
-struct EntryLine {
-    private var line: [QueueEntry] = []
-    private var head = 0
-
-    var entries: ArraySlice<QueueEntry> { line[head...] }
-    var count: Int { line.count - head }
-    var isEmpty: Bool { head == line.count }
-    var first: QueueEntry? { head < line.count ? line[head] : nil }
-    var capacity: Int { line.capacity }
-
-    mutating func append(_ entry: QueueEntry) { line.append(entry) }
-
-    /// Gives each to `body`, oldest first.
-    mutating func change(_ body: (inout QueueEntry) -> Void) {
-        for place in head..<line.count { body(&line[place]) }
-    }
-
-    mutating func popFirst() -> QueueEntry? {
-        guard head < line.count else { return nil }
-        defer {
-            head += 1
-            if head == line.count {
-                line.removeAll(keepingCapacity: line.count <= 64)
-                head = 0
-            } else if head > 1024, head > line.count / 2 {
-                line.removeFirst(head)
-                head = 0
-            }
-        }
-        return line[head]
+            (Array(pinned) + arriving).allSatisfy { $0.state != .sent && $0.packetIdentifier == 0 }, "none was sent")
     }
 }
 

@@ -204,8 +204,8 @@ extension SessionQueue {
     func forEach(_ body: (QueueEntry) -> Void) {
         for position in 0..<count where self[position].state != .vacant { body(self[position]) }
         guard let paged else { return }
-        for entry in paged.pinned.entries where entry.state != .vacant { body(entry) }
-        paged.arriving.entries.forEach(body)
+        for entry in paged.pinned where entry.state != .vacant { body(entry) }
+        paged.arriving.forEach(body)
     }
 
     /// Drops a message that a share group has dispatched, unless it was sent with QoS 1.
