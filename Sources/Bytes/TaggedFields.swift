@@ -53,8 +53,7 @@ extension FieldCoder {
     }
 
     /// A field that is left out where it is what it mostly is.
-    @inlinable public mutating func field<Value: FieldValue & Equatable>(_ tag: UInt8, _ place: inout Value, mostly common: Value)
-    {
+    @inlinable public mutating func field<Value: FieldValue & Equatable>(_ tag: UInt8, _ place: inout Value, mostly common: Value) {
         place = exchange(tag, place == common ? nil : place) ?? common
     }
 

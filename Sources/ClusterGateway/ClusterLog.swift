@@ -155,24 +155,22 @@ final class ClusterLog {
 extension ClusterLog: ReadLog {
     func received(_ record: StreamRecord, _ partition: LogPartition) {
         let sequence = record.metadata.sequence
-        var bytes: [UInt8] = []
-        var isOwn = false
+        let bundle = Bundle(record.payload)
+        var counts = false
         var said: (successorOf: [NodeID], by: NodeID)?
-        if let bundle = Bundle(record.payload) {
-            isOwn = incarnations.contains(bundle.origin.node)
-            let dispatch = bundle.dispatch
-            let counts = partition.order.counts(bundle, at: sequence, gone: dispatch.gone)
-            if counts { bytes = Array(record.payload) }
-            if let through = dispatch.through { dispatched[bundle.origin.node, default: [:]][partition.index] = through }
-            if counts, dispatch.gone.contains(incarnations.current), !isOver {
+        if let bundle {
+            counts = partition.order.counts(bundle, at: sequence)
+            let writer = bundle.origin.node
+            if let through = bundle.dispatchedThrough { dispatched[writer, default: [:]][partition.index] = through }
+            if counts, bundle.gone.contains(incarnations.current), !isOver {
                 isOver = true
-                let isTwin = bundle.origin.node.store == incarnations.current.store
+                let isTwin = writer.store == incarnations.current.store
                 log(
                     .warning,
-                    "node \(context.shownName(of: bundle.origin.node)) has written into the log that this node (\(incarnations.current)) is gone"
+                    "node \(context.shownName(of: writer)) has written into the log that this node (\(incarnations.current)) is gone"
                         + (isTwin ? ": it has a copy of this node's store, and each node needs one of its own." : "."))
             }
-            if counts, partition.index == 0 { said = (dispatch.successorOf, bundle.origin.node) }
+            if counts, partition.index == 0 { said = (bundle.successorOf, writer) }
         } else {
             counters.illegible += 1
         }
@@ -182,9 +180,7 @@ extension ClusterLog: ReadLog {
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
-        let given = LogRecord(
-            partition: partition.index, sequence: sequence, storedAt: record.metadata.storedAt / 1_000_000, isOwn: isOwn,
-            bytes: bytes)
+        let given = LogRecord(record, counts ? bundle : nil, partition: partition.index, incarnations)
         for other in loop.loops {
             givenBytes += given.cost
             other.post(.record(given), from: loop)
@@ -306,28 +302,14 @@ extension ClusterLog {
     /// Begins a shard's batch. `append` follows for its messages, and `end`, with the token that this returns.
     func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
 
-    func append(_ message: BusMessage, _ step: SessionStep?, token: UInt64) {
-        let partition = partitions[BrokerShard.logPartition(of: message.topic, among: partitions.count)]
-        ledger.add(token)
-        // The lowest bit of a publisher says nothing.
-        let (publisher, waiter) = (message.publisher >> 1, LogWaiter.message(batch: token))
-        guard let step else {
-            return partition.writer.append(.message(message), publisher: publisher, for: waiter, now: now, self)
-        }
-        step.withEntry {
-            partition.writer.append(.message(message), step: $0, publisher: publisher, for: waiter, now: now, self)
-        }
-    }
-
-    /// Logs a step of a session: a client has released a packet identifier, or a session is restored here, which is
-    /// written to every partition.
-    func append(_ step: SessionStep, token: UInt64) {
-        let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
-        for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
+    /// Puts what a shard has written into the log.
+    func append(_ batch: LogBatch, token: UInt64) {
+        for part in batch.parts {
             ledger.add(token)
-            step.withEntry {
-                partition.writer.append(nil, step: $0, publisher: step.publisher >> 1, for: .step(batch: token), now: now, self)
-            }
+            // The lowest bit of a publisher says nothing.
+            partitions[part.partition].writer.append(
+                batch.entries(of: part), publisher: part.publisher >> 1,
+                for: part.isOfMessage ? .message(batch: token) : .step(batch: token), now: now, self)
         }
     }
 
@@ -344,7 +326,8 @@ extension ClusterLog {
 
     /// Lets all nodes know up to where this one is done with what share groups have dispatched to it.
     func report(dispatchedThrough sequence: UInt64, _ partition: Int) {
-        partitions[partition].writer.append(.dispatched(through: sequence), publisher: 0, for: .nobody, now: now, self)
+        let entry = Bundle.encode(.dispatched(through: sequence))
+        partitions[partition].writer.append(entry[...], publisher: 0, for: .nobody, now: now, self)
         settle()
     }
 
@@ -354,8 +337,9 @@ extension ClusterLog {
     /// Says that a node is gone: what it has in the log behind that does not count.
     func report(gone: NodeID) { sendToAll(.gone(gone)) }
 
-    func sendToAll(_ entry: Bundle.Entry) {
-        for one in partitions { one.writer.append(entry, publisher: 0, for: .nobody, now: now, self) }
+    func sendToAll(_ word: Bundle.Word) {
+        let entry = Bundle.encode(word)
+        for one in partitions { one.writer.append(entry[...], publisher: 0, for: .nobody, now: now, self) }
         settle()
     }
 
@@ -369,8 +353,7 @@ extension ClusterLog {
 
     /// Writes an entry without meaning, behind all that others have written.
     func write(for reader: UInt64, _ partition: LogPartition) {
-        let nobody = UnsafeRawBufferPointer(start: nil, count: 0)
-        partition.writer.append(nil, step: .step(session: nobody, .nothing), publisher: 0, for: .reader(reader), now: now, self)
+        partition.writer.append(Bundle.encodeNothing()[...], publisher: 0, for: .reader(reader), now: now, self)
     }
 
     func recordEnd(_ sequence: UInt64, of partition: Int, for reader: UInt64) {
@@ -522,4 +505,19 @@ extension Limits {
 
     /// How long the log keeps a record, in days.
     static let logDays = 7
+}
+
+extension LogRecord {
+    /// What the shards are given of a record.
+    ///
+    /// - Parameters:
+    ///   - record: as it came.
+    ///   - bundle: what was read in it; nil if it does not count.
+    ///   - partition: from 0.
+    ///   - incarnations: of this node, by which it knows what it has written.
+    init(_ record: StreamRecord, _ bundle: Bundle?, partition: Int, _ incarnations: NodeIncarnations) {
+        self.init(bundle, record.payload, partition: partition, sequence: record.metadata.sequence)
+        storedAt = record.metadata.storedAt / 1_000_000
+        isOwn = bundle.map { incarnations.contains($0.origin.node) } ?? false
+    }
 }

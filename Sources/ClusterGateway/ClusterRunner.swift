@@ -178,20 +178,18 @@ package final class ClusterRunner: ClusterParticipant {
                     topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
                     retain: message.retain, millisecondsLeft: message.expiresAt.map { $0 - now })
                 carried.isLogged = message.isLogged
-                carried.publisher = message.publisher
                 (carried.change, carried.origin) = (message.change.number, message.origin)
                 if let dispatch = message.dispatch {
                     carried.shares = dispatch.shares.map { GroupShare(node: NodeID($0.node), number: $0.number) }
-                    carried.logShares = dispatch.logged.map { LogShare(node: NodeID($0.node), group: $0.group, member: $0.member) }
-                    (carried.hops, carried.nameBefore) = (dispatch.hops, dispatch.before.rawValue)
+                    carried.hops = dispatch.hops
                 }
-                // What is passed on by way of the log alone is nobody's on the bus.
-                if carried.hops == 0 || carried.logShares.isEmpty { _ = bus.collect(carried, sink) }
-                if message.isLogged, let token { log?.append(carried, message.step, token: token) }
+                _ = bus.collect(carried, sink)
             }
             bus.sendCollected(sink)
-            if let token { batch.forEachLoneStep { log?.append($0, token: token) } }
-            if let token { log?.end(token) }
+            if let token {
+                log?.append(batch.logged, token: token)
+                log?.end(token)
+            }
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()

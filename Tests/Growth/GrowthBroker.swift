@@ -83,13 +83,10 @@ final class GrowthBroker {
             for (shard, batch) in taken {
                 lastRecord += 1
                 shards[shard].received(.logged(through: batch.logSerial))
-                for reader in shards {
-                    batch.forEachMessage { message in
-                        guard message.isLogged else { return }
-                        _ = reader.received(message, partition: 0, sequence: lastRecord, isOwn: true)
-                    }
-                    reader.read(partition: 0, sequence: lastRecord)
-                }
+                var record = LogRecord(partition: 0, sequence: lastRecord)
+                record.isOwn = true
+                record.append(batch.logged)
+                for reader in shards { _ = reader.received(record) }
                 settle()
             }
         }
@@ -153,4 +150,13 @@ private struct Counter: RandomNumberGenerator {
 private final class Unbounded: SessionCount {
     func enter(max: Int?) -> Bool { true }
     func leave() {}
+}
+
+extension LogRecord {
+    /// Adds what a shard has written.
+    fileprivate mutating func append(_ batch: LogBatch) {
+        for part in batch.parts { bytes += batch.entries(of: part) }
+        let all = bytes
+        all.withUnsafeBytes { entries.read($0, from: 0) }
+    }
 }

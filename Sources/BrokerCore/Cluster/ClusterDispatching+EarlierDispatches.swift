@@ -150,7 +150,7 @@ extension BrokerShard {
     ///   - step: what it says.
     ///   - session: of the session with this Client Identifier.
     ///   - node: the incarnation that has written it; nothing happens if it is none of these.
-    public func learnEarlierDispatches(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
+    func learnEarlierDispatches(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
         guard let port = cluster, let log = port.log, let earlierDispatches = log.earlierDispatches, step.isOfDelivery else {
             return
         }
@@ -160,7 +160,7 @@ extension BrokerShard {
     }
 
     /// A step that any other incarnation has written, when all steps of the earlier ones are known.
-    public func followEarlierDispatches(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
+    func followEarlierDispatches(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
         guard let port = cluster, let earlierDispatches = port.log?.earlierDispatches, step.isOfDelivery,
             !earlierDispatches.isEarlier(node, of: port.node)
         else { return }
@@ -168,14 +168,14 @@ extension BrokerShard {
     }
 
     /// A node has passed a message on that was this before.
-    public func learnEarlierDispatches(passedOn before: MessageName) {
+    func learnEarlierDispatches(passedOn before: MessageName) {
         clusterLog?.earlierDispatches?.learnPassedOn(before)
     }
 
     /// A message of a record, behind `earlierDispatchesAreKnown`.
     ///
     /// - Returns: false if it is no message.
-    public func dispatchEarlier(_ message: ClusterMessage, partition: Int, sequence: UInt64) -> Bool {
+    func dispatchEarlier(_ message: ClusterMessage, partition: Int, sequence: UInt64) -> Bool {
         guard let log = clusterLog, let earlierDispatches = log.earlierDispatches, let dispatch = message.dispatch
         else {
             return true

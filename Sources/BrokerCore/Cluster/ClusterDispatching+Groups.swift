@@ -200,17 +200,6 @@ public struct GroupDispatch: Sendable {
     }
 }
 
-/// The node whose turn it is with a message of the log.
-public struct LoggedShare: Equatable, Sendable {
-    public var node: UInt64
-    /// Stands for the group's name on all nodes.
-    public var group: UInt64
-    /// The member that the node itself has chosen among its own, by its session's key; 0 for any.
-    public var member: UInt64
-
-    public init(node: UInt64, group: UInt64, member: UInt64 = 0) { (self.node, self.group, self.member) = (node, group, member) }
-}
-
 /// The groups for which a message of another node is dispatched here.
 public struct DispatchedGroups: Sendable {
     /// Each as ShareName and filter.

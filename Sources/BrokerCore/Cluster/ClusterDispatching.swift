@@ -137,7 +137,7 @@ struct ClusterDispatching {
         publication.path = .passing
         var dispatch = GroupDispatch(shares: [], hops: dispatched.hops, logged: [dispatched.share])
         if dispatched.name.isDispatched { dispatch.before = dispatched.name }
-        port.pass(publication, dispatch, as: .passing)
+        port.pass(byLog: publication, dispatch, now: shard.now)
         let receiver = shard.clusterLogReading.logReceiver
         guard let serial = shard.durability?.requireConfirmation(of: receiver) else { return }
         port.stamp(serial)
@@ -299,7 +299,7 @@ extension BrokerShard {
     /// `learnDispatched` for all steps since.
     ///
     /// - Returns: false if it is no message.
-    public func dispatchAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
+    func dispatchAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
         guard let dispatch = message.dispatch, clusterDispatching.isDispatcher(of: message.publisher) else { return true }
         let name = MessageName(partition: partition, sequence: sequence, index: message.index)
         let learned = cluster?.learned[node] ?? []

@@ -1,4 +1,4 @@
-public import BrokerModel
+import BrokerModel
 import MQTTCodec
 
 /// What has become of packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and
@@ -222,14 +222,14 @@ extension BrokerShard {
     /// Whether steps of the log mean anything here just now.
     ///
     /// - Parameter isOwn: whether they are of this incarnation of this node.
-    public func hearsSteps(isOwn: Bool) -> Bool {
+    func hearsSteps(isOwn: Bool) -> Bool {
         guard let log = clusterLog, let moves = cluster?.moves else { return false }
         return !moves.underWay.isEmpty || (isOwn ? log.hasUnlogged : !log.unread.isEmpty)
     }
 
     /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
     /// `session` is its Client Identifier.
-    public func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
+    func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
         guard !step.isOfDelivery, let log = clusterLog, hearsSteps(isOwn: isOwn),
             log.places.isNew(sequence, in: partition)
         else {
@@ -248,7 +248,7 @@ extension BrokerShard {
     }
 
     /// Gives a record that is read once more to those of the sessions that lack it.
-    public func replay(
+    func replay(
         _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
     ) {
         guard let log = clusterLog, let moves = cluster?.moves else { return }

@@ -268,10 +268,94 @@ extension BrokerShard {
         takesLog && clusterLog.map { $0.relogged.byteCount < Limits.reloggedBytesMax } ?? true
     }
 
+    /// Takes a record of the log: its messages go to this shard's sessions that last, its steps to those that they
+    /// concern. Nothing happens if it was read before.
+    ///
+    /// - Returns: how many messages could not be read.
+    public func received(_ record: LogRecord) -> Int {
+        let (partition, sequence, isOwn) = (record.partition, record.sequence, record.isOwn)
+        let illegible = forEachMessage(of: record) { received($0, partition: partition, sequence: sequence, isOwn: isOwn) }
+        if hearsSteps(isOwn: isOwn) {
+            forEachStep(of: record) { received($0, of: $1, partition: partition, sequence: sequence, isOwn: isOwn) }
+        }
+        read(partition: partition, sequence: sequence)
+        return illegible
+    }
+
+    /// Takes a record that was read before once more, for a purpose. Records of a partition come in their order.
+    ///
+    /// - Returns: how many messages that were wanted could not be read.
+    @discardableResult
+    public func reread(_ record: LogRecord, for purpose: RereadPurpose) -> Int {
+        let (partition, sequence) = (record.partition, record.sequence)
+        switch purpose {
+        case .sessions(let sessions):
+            let illegible = forEachMessage(of: record) { replay($0, partition: partition, sequence: sequence, for: sessions) }
+            forEachStep(of: record) { step, session in
+                // What clients have sent to this incarnation of the node, it knows.
+                guard !record.isOwn || step.isOfDelivery else { return }
+                replay(step, of: session, partition: partition, sequence: sequence, for: sessions)
+            }
+            return illegible
+        case .learnDispatched(let node):
+            for step in record.entries.steps { learnDispatched(step.step, by: node) }
+            for message in record.entries.messages where message.nameBefore != .none { learnPassedOn(message.nameBefore, by: node) }
+        case .dispatchAgain(let node):
+            return forEachMessage(of: record) { dispatchAgain($0, partition: partition, sequence: sequence, for: node) }
+        case .learnEarlierDispatches:
+            forEachStep(of: record) { learnEarlierDispatches($0, of: $1, by: record.writer) }
+            for message in record.entries.messages where message.nameBefore != .none {
+                learnEarlierDispatches(passedOn: message.nameBefore)
+            }
+        case .followEarlierDispatches:
+            forEachStep(of: record) { followEarlierDispatches($0, of: $1, by: record.writer) }
+        case .dispatchEarlier:
+            return forEachMessage(of: record) { dispatchEarlier($0, partition: partition, sequence: sequence) }
+        }
+        return 0
+    }
+
+    /// Calls `take` with each message of a record that has not expired; it returns whether that was one.
+    ///
+    /// - Returns: how many messages could not be read.
+    private func forEachMessage(of record: LogRecord, _ take: (ClusterMessage) -> Bool) -> Int {
+        var illegible = record.entries.isWhole ? 0 : 1
+        guard !record.entries.messages.isEmpty else { return illegible }
+        let wallClock = wallClock(now)
+        let age = wallClock > record.storedAt ? wallClock - record.storedAt : 0
+        record.bytes.withUnsafeBytes { bytes in
+            for index in record.entries.messages.indices {
+                let message = record.entries.messages[index]
+                if let left = message.millisecondsLeft, left <= age { continue }
+                var given = ClusterMessage(
+                    topic: UnsafeRawBufferPointer(rebasing: bytes[message.topic]),
+                    properties: UnsafeRawBufferPointer(rebasing: bytes[message.properties]),
+                    payload: UnsafeRawBufferPointer(rebasing: bytes[message.payload]), qos: message.qos, retain: message.retain,
+                    expiresAt: message.millisecondsLeft.map { now &+ ($0 - age) }, publisher: message.publisher, isLogged: true)
+                (given.isWill, given.index) = (message.isWill, index)
+                if !message.shares.isEmpty {
+                    var dispatch = GroupDispatch(shares: [], hops: message.hops, logged: message.shares)
+                    dispatch.before = message.nameBefore
+                    given.dispatch = dispatch
+                }
+                if !take(given) { illegible += 1 }
+            }
+        }
+        return illegible
+    }
+
+    /// Calls `take` with each step of a record, and its session's Client Identifier.
+    private func forEachStep(of record: LogRecord, _ take: (FlowStep, UnsafeRawBufferPointer) -> Void) {
+        guard !record.entries.steps.isEmpty else { return }
+        record.bytes.withUnsafeBytes { bytes in
+            for step in record.entries.steps { take(step.step, UnsafeRawBufferPointer(rebasing: bytes[step.session])) }
+        }
+    }
+
     /// Routes a message of a record to this shard's sessions that last; nothing happens if the record was read before.
     ///
     /// - Returns: false if it is no message: a topic or properties that no client could have sent.
-    public func received(_ message: ClusterMessage, partition: Int, sequence: UInt64, isOwn: Bool) -> Bool {
+    func received(_ message: ClusterMessage, partition: Int, sequence: UInt64, isOwn: Bool) -> Bool {
         guard let log = clusterLog, log.places.isNew(sequence, in: partition) else { return true }
         guard var publication = clusterMessaging.publication(message) else { return false }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
@@ -300,7 +384,7 @@ extension BrokerShard {
     }
 
     /// A record has been read to its end.
-    public func read(partition: Int, sequence: UInt64) {
+    func read(partition: Int, sequence: UInt64) {
         guard let log = clusterLog, log.places.isNew(sequence, in: partition) else { return }
         log.places.places[partition]?.sequence = sequence
         log.unwritten += 1

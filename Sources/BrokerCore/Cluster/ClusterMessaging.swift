@@ -72,7 +72,7 @@ struct ClusterMessaging {
         if isLogged { shard.clusterLogReading.routePassing(&publication) } else { shard.dispatcher.route(&publication, .cluster) }
         let isRetained = publication.retain && port.takes(publication)
         let change = isRetained ? nextChange(publication, port) : .none
-        port.append(publication, isLogged: isLogged, change, step)
+        port.append(publication, isLogged: isLogged, change, step, now: shard.now)
         if isLogged { shard.clusterLogReading.awaitLog(port) }
         if isRetained {
             shard.retainedMessages.retain(&publication, as: change)
@@ -99,8 +99,8 @@ struct ClusterMessaging {
     func sendClusterMessages(_ port: ClusterPort) {
         shard.clusterDispatching.returnMarks()
         let changes = port.takeChanges()
-        guard !port.batch.isEmpty || changes != nil else { return }
-        if !port.batch.isEmpty { shard.effects.append(.cluster(.messages(port.takeBatch()))) }
+        guard !port.isEmpty || changes != nil else { return }
+        if !port.isEmpty { shard.effects.append(.cluster(.messages(port.takeBatch()))) }
         if let changes { shard.effects.append(.cluster(.retained(changes.batch, serial: changes.serial))) }
         // What is published from now on goes in other batches.
         shard.durability?.shardMessagesPosted()
@@ -195,5 +195,5 @@ extension BrokerShard {
 
     /// Whether the end of the turn brings something for the other nodes. What it says of share groups was chosen by
     /// what the shard knew then.
-    public var hasClusterMessages: Bool { !effects.isEmpty || cluster.map { !$0.batch.isEmpty } ?? false }
+    public var hasClusterMessages: Bool { !effects.isEmpty || cluster.map { !$0.isEmpty } ?? false }
 }

@@ -1,5 +1,6 @@
 import BrokerModel
 import Bytes
+import MQTTCodec
 
 /// What a shard has for its cluster. There is none on a broker that is alone.
 final class ClusterPort {
@@ -29,6 +30,8 @@ final class ClusterPort {
     var goneSince: [UInt64: UInt64] = [:]
     /// What it has for them and nobody takes.
     var unclaimed = UnclaimedParts()
+    /// What goes into the log with the batch, as it will stand there.
+    private var logged = LogBatch()
     private var expected = 0
     /// The changes of retained messages of this turn, and under which serial they go.
     private var changes: (batch: ShardMessageBatch, serial: UInt64)?
@@ -48,18 +51,30 @@ final class ClusterPort {
 
     init(node: UInt64 = 0) { self.node = node }
 
-    /// Adds a message that share groups leave to another node.
-    func pass(_ publication: borrowing Publication, _ dispatch: GroupDispatch, as kind: ShardMessageHeader.Kind = .publish) {
+    /// Adds a message that share groups leave to another node by way of the bus.
+    func pass(_ publication: borrowing Publication, _ dispatch: GroupDispatch) {
         batch.append(.dispatch(dispatch))
-        batch.append(publication, as: kind)
+        batch.append(publication, as: .publish)
+    }
+
+    /// Adds a message that share groups leave to another node by way of the log alone.
+    func pass(byLog publication: borrowing Publication, _ dispatch: GroupDispatch, now: UInt64) {
+        putIntoLog(publication, dispatch, nil, now: now)
     }
 
     /// Adds a message, which may have to be logged as well, or be retained.
     ///
-    /// - Parameter step: what it says of its packet identifier.
-    func append(_ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange, _ step: SessionStep?) {
+    /// - Parameters:
+    ///   - isLogged: whether the log is to have it.
+    ///   - change: what it changes of what is retained.
+    ///   - step: what it says of its packet identifier.
+    ///   - now: on the shard's clock.
+    ///   - publication: the message.
+    func append(
+        _ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange, _ step: SessionStep?, now: UInt64
+    ) {
+        if isLogged { putIntoLog(publication, publication.dispatch, step, now: now) }
         if let dispatch = publication.dispatch { batch.append(.dispatch(dispatch)) }
-        if isLogged, let step { batch.append(.step(step)) }
         guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
         Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
     }
@@ -73,14 +88,42 @@ final class ClusterPort {
         return batch
     }
 
-    /// Adds a step that comes without a message.
-    func append(_ step: SessionStep) { batch.append(.step(step)) }
+    private func putIntoLog(
+        _ publication: borrowing Publication, _ dispatch: GroupDispatch?, _ step: SessionStep?, now: UInt64
+    ) {
+        guard let log, publication.expiresAt > now else { return }
+        var message = LogMessage(
+            topic: publication.topic, properties: publication.properties, payload: publication.payload, qos: publication.qos,
+            retain: publication.retain,
+            millisecondsLeft: publication.expiresAt == Message.neverExpires ? nil : publication.expiresAt - now)
+        message.publisher = publication.publisher
+        if let dispatch {
+            (message.shares, message.hops, message.nameBefore) = (dispatch.logged, dispatch.hops, dispatch.before)
+        }
+        logged.append(
+            message, step.map { ($0.step, $0.clientIdentifier) },
+            partition: BrokerShard.logPartition(of: message.topic, among: log.places.places.count))
+    }
+
+    /// Adds a step that comes without a message: a mark goes into every partition.
+    func append(_ step: SessionStep) {
+        guard let count = log?.places.places.count else { return }
+        let partition = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: count) }
+        for partition in step.step.kind == .mark ? 0..<count : partition..<partition + 1 {
+            logged.append(step.step, of: step.clientIdentifier, publisher: step.publisher, partition: partition)
+        }
+    }
+
+    /// Whether nothing is for the other nodes.
+    var isEmpty: Bool { batch.isEmpty && logged.isEmpty }
 
     /// The log is to confirm the batch under this serial.
     func stamp(_ serial: UInt64) { batch.serial = serial }
 
     func takeBatch() -> ShardMessageBatch {
         let taken = batch
+        taken.logged = logged
+        logged = LogBatch()
         expected = min(Limits.expectedShardMessageBytesMax, max(taken.byteCount, expected / 8 * 7))
         batch = ShardMessageBatch(expected: expected)
         return taken
@@ -283,7 +326,7 @@ extension ClusterPort: TurnFeature {
     static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.clusterMessaging.sendClusterMessages(port) } }
 
     static func deadline(_ shard: BrokerShard) -> UInt64? {
-        shard.cluster.map { !$0.batch.isEmpty || $0.changes != nil } ?? false ? shard.now : nil
+        shard.cluster.map { !$0.isEmpty || $0.changes != nil } ?? false ? shard.now : nil
     }
 }
 

@@ -249,14 +249,6 @@ public struct SessionStep: Sendable {
     /// What the client's messages carry: what has the same publisher keeps its order.
     public let publisher: UInt64
 
-    /// Whether it comes with a message.
-    var isOfMessage: Bool {
-        switch step.kind {
-        case .received: true
-        case .released, .sent, .acknowledged, .dispatched, .mark: false
-        }
-    }
-
     init(_ step: FlowStep, of session: Session) {
         self.step = step
         (clientIdentifier, publisher) = (session.clientIdentifier, session.publisherKey)
@@ -266,12 +258,12 @@ public struct SessionStep: Sendable {
 extension BrokerShard {
     /// A step that stands in a record since a node that is gone was done: what is a session's is not dispatched again,
     /// for whoever takes that up gets it.
-    public func learnDispatched(_ step: FlowStep, by node: UInt64) {
+    func learnDispatched(_ step: FlowStep, by node: UInt64) {
         guard let port = cluster, let log = port.log else { return }
         clusterLogReading.recordStep(step.place.number, log)
         if let name = step.name, name.isDispatched { port.learned[node, default: []].insert(name) }
     }
 
     /// A message of a share group was passed on: under its name before it is not dispatched again.
-    public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
+    func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
 }

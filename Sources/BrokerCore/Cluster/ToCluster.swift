@@ -13,7 +13,7 @@ public enum ToCluster: Sendable {
     case fence(token: UInt64)
     /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then
     /// `BrokerShard.logged` or `logFailed` has to follow, in the order of the batches.
-    /// `ShardMessageBatch.forEachMessage` reads them.
+    /// `ShardMessageBatch.forEachMessage` reads those for the nodes, and `logged` is for the log.
     case messages(ShardMessageBatch)
     /// Changes of retained messages that were made on this node, for the cluster's stream, in the order in which they
     /// were made of each topic. `retainedIsSafe` is to be called with the serial when all are in it; 0 for no need.
@@ -44,10 +44,10 @@ public enum ToCluster: Sendable {
     case will(identifier: [UInt8], SavedWill)
     /// The will that `saves` has given by this name is not to be published any more: its client has said DISCONNECT, or
     /// is back in time.
-    case willEnds(identifier: [UInt8], SavedWill.Name)
+    case willEnds(identifier: [UInt8], WillName)
     /// The answer to `sessionAssumed`: whether the session is here, and which will it has, so that this shard sees to
     /// it.
-    case assumed(identifier: [UInt8], isHere: Bool, will: SavedWill.Name?)
+    case assumed(identifier: [UInt8], isHere: Bool, will: WillName?)
     /// Something of a session is due that this node had before it was started again, or before its lease ended: it may
     /// be another's since. By which claim it had it, the epoch says. Of one whose client has stayed all the while, it
     /// asks as soon as there is a lease again.
@@ -100,8 +100,6 @@ public struct ClusterMessage {
     public var change = RetainedChange.none
     /// Of a message to be retained: whose it is, a `StoredOrigin`; empty for the broker's own.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// On its way out: what it says of its packet identifier, if the log is to have that.
-    public var step: SessionStep?
     /// On its way out, and in the log: which nodes dispatch it to share groups; nil if none is known, and each
     /// dispatches to its own.
     public var dispatch: GroupDispatch?
@@ -125,23 +123,16 @@ extension ShardMessageBatch {
     /// The serial with which `BrokerShard.logged` confirms a batch for the cluster; 0 if nothing in it is to be logged.
     public var logSerial: UInt64 { serial }
 
-    /// Calls `body` with each step of a batch for the cluster that comes without a message.
-    public func forEachLoneStep(_ body: (SessionStep) -> Void) {
-        for case .step(let step) in shardMessages where !step.isOfMessage { body(step) }
-    }
-
-    /// Calls `body` with each message of a batch for the cluster, in order.
+    /// Calls `body` with each message of a batch for the bus, in order.
     public func forEachMessage(_ body: (ClusterMessage) -> Void) {
         var shardMessages = shardMessages.makeIterator()
         var origin: [UInt8] = []
         var dispatch: GroupDispatch?
-        var step: SessionStep?
         forEach { header, detail, bytes in
             guard header.kind != .shardMessage else {
                 switch shardMessages.next() {
                 case .retainedSource(let source)?: origin = source.row
                 case .dispatch(let some)?: dispatch = some
-                case .step(let some)? where some.isOfMessage: step = some
                 default: break
                 }
                 return
@@ -153,8 +144,8 @@ extension ShardMessageBatch {
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt == Message.neverExpires ? nil : header.expiresAt,
                 publisher: header.publisher, isLogged: header.kind == .passing)
-            (message.dispatch, message.step) = (dispatch, step)
-            (dispatch, step) = (nil, nil)
+            message.dispatch = dispatch
+            dispatch = nil
             guard header.hasDetail else { return body(message) }
             message.change = RetainedChange(detail)
             origin.withUnsafeBytes {

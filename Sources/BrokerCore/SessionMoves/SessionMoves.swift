@@ -255,7 +255,7 @@ struct SessionMoving {
             will.topic.bytes.withUnsafeBytes({ shard.clusterMessaging.isCarried($0) })
         else { return }
         moves.lastWill += 1
-        session.willName = SavedWill.Name(epoch: session.cluster.epoch, number: moves.lastWill)
+        session.willName = WillName(epoch: session.cluster.epoch, number: moves.lastWill)
     }
 
     /// The will as the cluster has it; nil for none, or one that is this node's alone.
@@ -284,7 +284,7 @@ struct SessionMoving {
         (session.will, session.willName) = (nil, nil)
     }
 
-    func sendWillEnds(_ name: SavedWill.Name, of session: Session) {
+    func sendWillEnds(_ name: WillName, of session: Session) {
         guard let moves = shard.cluster?.moves else { return }
         moves.hasNews = true
         shard.effects.append(.cluster(.willEnds(identifier: Array(session.clientIdentifier.bytes), name)))

@@ -198,7 +198,7 @@ extension BrokerShard {
     /// one turn, in their order, and the records of a partition in theirs.
     ///
     /// - Returns: false if it is no message: a topic or properties that no client could have sent.
-    public func replay(_ message: ClusterMessage, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]) -> Bool {
+    func replay(_ message: ClusterMessage, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]) -> Bool {
         guard let moves = cluster?.moves else { return true }
         guard var publication = clusterMessaging.publication(message) else { return false }
         storing.beginPacket()

@@ -149,7 +149,7 @@ struct RouteScratch {
 /// The part of a session that most of many sessions never need: an idle client costs the broker little.
 final class SessionExtras {
     var will: Will?
-    var willName: SavedWill.Name?
+    var willName: WillName?
     var willDueAt: UInt64 = .max
     var mountPoint: [UInt8] = []
     var retainedSource: RetainedSource?
@@ -178,7 +178,7 @@ extension Session {
     }
 
     /// What the cluster calls the will, if its sessions move; nil for one that is this node's alone.
-    var willName: SavedWill.Name? {
+    var willName: WillName? {
         get { extras?.willName }
         set { if newValue != nil || extras != nil { makeExtras().willName = newValue } }
     }

@@ -1,4 +1,4 @@
-import BrokerModel
+public import BrokerModel
 import MQTTCodec
 
 /// What one shard has to tell another at the end of a turn, in order.
@@ -14,6 +14,8 @@ public final class ShardMessageBatch: @unchecked Sendable {
     private(set) var shardMessages: [ShardMessage] = []
     /// The number under which the receiver is to confirm that what it made of the batch is durable; 0 for no need.
     var serial: UInt64 = 0
+    /// Of a batch for the cluster: what the log is to have.
+    public internal(set) var logged = LogBatch()
     /// When the turn began in which it was filled, in microseconds on the shards' clock.
     var readAt: UInt64 = 0
 
@@ -26,6 +28,8 @@ public final class ShardMessageBatch: @unchecked Sendable {
     deinit { block.deallocate() }
 
     var isEmpty: Bool { byteCount == 0 }
+    /// How many bytes are on the way with it.
+    public var cost: Int { byteCount + logged.byteCount }
     private static let capacityMin = 4096
 
     func append(_ shardMessage: ShardMessage) {
@@ -153,8 +157,6 @@ enum ShardMessage: Sendable {
     case group(GroupName, GroupChange)
     /// For the cluster: which nodes dispatch the message that follows to their members of share groups.
     case dispatch(GroupDispatch)
-    /// For the cluster's log: a packet identifier was released, or the message that follows was received with it.
-    case step(SessionStep)
     /// What the receiver has dispatched to members on the sending shard, out of the cluster's log, is done.
     case dispatched([OpenDispatches.Place])
     /// For the cluster's log: steps stand behind this one from now on.

@@ -11,7 +11,7 @@ struct ShardMessaging {
             receivedInterest(filter, isWanted, target)
         case .group(let name, let change):
             shard.shareGroups.receivedGroupChange(name, change)
-        case .dispatch, .step: return
+        case .dispatch: return
         case .dispatched(let places): for place in places { shard.clusterLog?.dispatched.end(place) }
         case .stepIsKnown(let number): shard.clusterLog?.recordStep(number)
         case .fullQueue(let queue): shard.queueRoom.receivedFullQueue(queue)

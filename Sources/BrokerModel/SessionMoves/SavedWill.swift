@@ -3,16 +3,7 @@ public import MQTTCodec
 /// The will of a connection as the cluster has it, so that it is published whatever becomes of its node.
 public struct SavedWill: Equatable, Sendable {
     /// Tells it from those of the other connections of its session.
-    public struct Name: Hashable, Sendable {
-        /// By which claim the node kept the session that the client was connected to.
-        public var epoch: UInt64
-        /// Rises with the connections of a shard.
-        public var number: UInt64
-
-        public init(epoch: UInt64, number: UInt64) { (self.epoch, self.number) = (epoch, number) }
-    }
-
-    public var name: Name
+    public var name: WillName
     /// In seconds.
     public var delayInterval: UInt32
     public var topic: [UInt8]
@@ -29,7 +20,7 @@ public struct SavedWill: Equatable, Sendable {
     public var origin: [UInt8]
 
     public init(
-        name: Name, delayInterval: UInt32 = 0, topic: [UInt8], properties: [UInt8] = [], payload: [UInt8], qos: QoS,
+        name: WillName, delayInterval: UInt32 = 0, topic: [UInt8], properties: [UInt8] = [], payload: [UInt8], qos: QoS,
         retain: Bool = false,
         messageExpiryInterval: UInt32? = nil, publisher: UInt64 = 0, origin: [UInt8] = []
     ) {
@@ -38,6 +29,19 @@ public struct SavedWill: Equatable, Sendable {
         (self.qos, self.retain) = (qos, retain)
         (self.publisher, self.origin) = (publisher, origin)
     }
+}
+
+/// Tells the will of a connection from those of the other connections of its session: later ones are greater.
+public struct WillName: Hashable, Comparable, Sendable {
+    /// By which claim the node kept the session that the client was connected to.
+    public var epoch: UInt64
+    /// Rises with the connections of a shard.
+    public var number: UInt64
+
+    /// That of a connection.
+    public init(epoch: UInt64, number: UInt64) { (self.epoch, self.number) = (epoch, number) }
+
+    public static func < (left: WillName, right: WillName) -> Bool { (left.epoch, left.number) < (right.epoch, right.number) }
 }
 
 /// Records of one partition of a cluster's log.

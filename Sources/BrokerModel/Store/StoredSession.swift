@@ -27,7 +27,7 @@ public struct StoredSession: Equatable, Sendable {
     /// connected.
     public var willDueAt: UInt64?
     /// What a cluster calls the will whose sessions move; nil elsewhere.
-    public var willName: SavedWill.Name?
+    public var willName: WillName?
     /// Whether it is on its way from another node of a cluster, and not whole: of no use after a crash.
     public var isArriving = false
     /// Up to where it was given a cluster's log, if that is not where its shard was; nil if it is.
@@ -76,7 +76,7 @@ extension StoredSession: FieldCoded {
         if case .place = listener { isUnclaimed = userName == nil }
         coder.field(11, &will, as: { $0.encodedFields }, { content in content.withUnsafeBytes { Will(fields: $0) } })
         coder.field(12, &willDueAt)
-        coder.field(13, &willName, as: { NumberPair($0.epoch, $0.number) }, { SavedWill.Name(epoch: $0.first, number: $0.second) })
+        coder.field(13, &willName, as: { NumberPair($0.epoch, $0.number) }, { WillName(epoch: $0.first, number: $0.second) })
         coder.field(14, &isArriving, mostly: false)
         coder.field(15, &logFloor, as: { StoredLogPositions($0).encoded() }) { content in
             content.withUnsafeBytes { StoredLogPositions(decoding: $0)?.places }

@@ -1,3 +1,4 @@
+import Bytes
 public import MQTTCodec
 
 /// A message on the bus, where it lies: the pointers are valid during the call that is given it.
@@ -21,9 +22,6 @@ public struct BusMessage {
     public var millisecondsLeft: UInt64?
     /// Whether the log has the message as well: lasting sessions get it from there.
     public var isLogged = false
-    /// Stands for its publisher's Client Identifier, on all nodes alike; 0 for none. In the log only: a client's
-    /// session is on one node.
-    public var publisher: UInt64 = 0
     /// Of a message to be retained: the number of the change among its node's, by which the stream of retained messages
     /// has it; else 0. Every node gets it then, whatever it wants.
     public var change: UInt64 = 0
@@ -32,10 +30,6 @@ public struct BusMessage {
     /// The nodes whose turn it is in the share groups that the publisher's node knows; nil if that knows of none, and
     /// each node dispatches to its own.
     public var shares: [GroupShare]?
-    /// In the log: the share groups' members whose turn it is.
-    public var logShares: [LogShare] = []
-    /// In the log, of a message that was passed on to another node: the `MessageName` that it had before; else 0.
-    public var nameBefore: UInt64 = 0
     /// How often nodes have passed the message on to others because they had no member left. If it is not 0, the
     /// message is for the shares alone.
     public var hops: UInt8 = 0

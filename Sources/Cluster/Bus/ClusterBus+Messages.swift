@@ -1,3 +1,4 @@
+import Bytes
 internal import MQTTCodec
 
 /// What nodes publish to each other.

@@ -1,3 +1,4 @@
+import Bytes
 /// What a node tells another one of its share groups at once, and what it knows of those of the other.
 ///
 ///     version 1 │ flags │ conversation │ after │ through │ known conversation │ known through

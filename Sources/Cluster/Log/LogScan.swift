@@ -108,21 +108,12 @@ public struct LogOrder: Sendable {
 
     /// Whether a record counts; to be asked once for each, in the log's order.
     public mutating func counts(_ bundle: Bundle, at sequence: UInt64) -> Bool {
-        counts(bundle, at: sequence, gone: bundle.dispatch.gone)
-    }
-
-    /// Whether a record counts for a reader that has read which nodes it says to be gone.
-    public mutating func counts(_ bundle: Bundle, at sequence: UInt64, gone nodes: [NodeID]) -> Bool {
         guard bundle.origin.queue != Bundle.willQueue else {
-            var counts = false
-            _ = bundle.forEach { entry in
-                if case .will(let session, let name, _) = entry { counts = wills.counts(Array(session), name) }
-            }
-            return counts
+            return bundle.entries.wills.reduce(false) { wills.counts($1.session, $1.name) || $0 }
         }
         guard bundle.number > last[bundle.origin] ?? 0, gone[bundle.origin.node] == nil else { return false }
         last[bundle.origin] = bundle.number
-        for node in nodes where gone[node] == nil {
+        for node in bundle.gone where gone[node] == nil {
             gone[node] = sequence
             for queue in 0..<UInt8(Limits.logQueues) { last[Bundle.Origin(node: node, queue: queue)] = nil }
         }
@@ -155,17 +146,6 @@ public struct WillOrder: Sendable {
         }
         return true
     }
-}
-
-/// A node's share group whose turn it is with a message of the log.
-public struct LogShare: Equatable, Sendable {
-    public var node: NodeID
-    /// Stands for the group's name on all nodes.
-    public var group: UInt64
-    /// What the node itself has chosen among its own members; 0 for nothing.
-    public var member: UInt64
-
-    public init(node: NodeID, group: UInt64, member: UInt64) { (self.node, self.group, self.member) = (node, group, member) }
 }
 
 extension Limits {

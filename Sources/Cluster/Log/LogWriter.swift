@@ -1,3 +1,5 @@
+import Bytes
+
 /// Takes what has to be in the log to one of its partitions, packed into records as large as the servers' pace makes
 /// them.
 ///
@@ -26,7 +28,7 @@
 public struct LogWriter {
     private struct Waiting {
         /// What goes into one record.
-        let entries: [UInt8]
+        let entries: ArraySlice<UInt8>
         let waiter: LogWaiter
     }
 
@@ -41,7 +43,7 @@ public struct LogWriter {
     }
 
     private struct Queue {
-        var waiting: [Waiting] = []
+        var waiting = Deque<Waiting>()
         var record: Record?
         /// Since when entries wait without a record under way: there is no connection.
         var waitsSince: UInt64?
@@ -107,21 +109,17 @@ public struct LogWriter {
     /// Something has to be in the log. `LogSink.stored` or `failed` follows with who waits for it.
     ///
     /// - Parameters:
-    ///   - entry: what; nil if there is but a step.
-    ///   - step: what the same record is to say of a message.
+    ///   - entries: what, as it will stand there. They go into one record.
     ///   - publisher: whose; what has the same publisher keeps its order.
     ///   - waiter: who waits for it; in the order of one publisher they come back.
     ///   - now: milliseconds of a clock that does not go back.
     ///   - sink: what is to be done goes there.
     public mutating func append(
-        _ entry: Bundle.Entry?, step: Bundle.Entry? = nil, publisher: UInt64, for waiter: LogWaiter, now: UInt64,
-        _ sink: some LogSink
+        _ entries: ArraySlice<UInt8>, publisher: UInt64, for waiter: LogWaiter, now: UInt64, _ sink: some LogSink
     ) {
         let index = queueOf(publisher)
         // What says nothing but a step may fit.
         guard lacking == nil || !waiter.isOfMessage else { return sink.failed(waiter, .noRoom, partition: partition) }
-        var entries = entry.map { Bundle.encode($0) } ?? []
-        if let step { entries += Bundle.encode(step) }
         waitingBytes += entries.count
         queues[index].waiting.append(Waiting(entries: entries, waiter: waiter))
         if !isAttached, queues[index].record == nil, queues[index].waitsSince == nil { queues[index].waitsSince = now }
@@ -214,7 +212,7 @@ public struct LogWriter {
         guard let index = queues.indices.first(where: { queues[$0].record == nil && queues[$0].waiting.isEmpty }) else { return }
         let padding = Bundle.encodeNothing(byteCount: byteCount)
         waitingBytes += padding.count
-        queues[index].waiting.append(Waiting(entries: padding, waiter: .nobody))
+        queues[index].waiting.append(Waiting(entries: padding[...], waiter: .nobody))
         send(index, now: now, sink)
     }
 

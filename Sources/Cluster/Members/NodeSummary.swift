@@ -1,3 +1,4 @@
+import Bytes
 /// What a node says of itself to the others, every few seconds.
 ///
 /// ```

@@ -1,3 +1,4 @@
+import Bytes
 public import MQTTCodec
 
 /// A change of a retained message as the stream has it, where it lies: the pointers are valid during the call that is

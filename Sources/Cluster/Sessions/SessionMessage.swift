@@ -1,3 +1,4 @@
+import Bytes
 /// What a node that has claimed a session asks another one that may have it. Each is answered by a `SessionAnswer`.
 ///
 ///     version 1 │ kind │ node 8 │ epoch │ length · identifier │ what the kind has

@@ -1,3 +1,5 @@
+public import BrokerModel
+import Bytes
 /// What the cluster knows of a session: one entry in the engine, written by compare-and-set.
 ///
 ///     version 4 │ epoch │ owners │ identifier │ expiry │ wills │ away since │ 0, or 1 │ saved: epoch │ state │ places
@@ -25,7 +27,7 @@ public struct SessionRecord: Equatable, Sendable {
         public var name: WillName
         /// In seconds.
         public var delayInterval: UInt32
-        /// As the log has it, see `BusMessage.entry`.
+        /// As the log has it, see `LogMessage.entry`.
         public var message: [UInt8]
         /// If it is to be retained: whose it is, in the words of the brokers.
         public var origin: [UInt8]

@@ -15,21 +15,14 @@ final class LogReplay {
     private enum Reader: Hashable {
         /// A session of a shard.
         case session([UInt8], shard: Int)
-        /// All shards, for what became of messages that were dispatched to a node that is gone.
-        case learners(NodeID)
-        /// All shards, for a node that is gone.
-        case dispatchers(NodeID)
-        /// All shards, for what earlier incarnations of this node have said of sessions; then for what others have;
-        /// then for what was dispatched to those incarnations.
-        case earlierDispatches
-        case earlierDispatchesSince
-        case earlierDispatchesShares
+        /// All shards, for a purpose of the node's.
+        case all(RereadPurpose)
 
         /// Whether it lacks all that it does not get: the others begin a little before what they need.
         var needsAll: Bool {
             switch self {
-            case .session, .dispatchers, .earlierDispatchesShares: true
-            case .learners, .earlierDispatches, .earlierDispatchesSince: false
+            case .session, .all(.sessions), .all(.dispatchAgain), .all(.dispatchEarlier): true
+            case .all(.learnDispatched), .all(.learnEarlierDispatches), .all(.followEarlierDispatches): false
             }
         }
     }
@@ -55,7 +48,7 @@ final class LogReplay {
     private var scans: [Scan?]
     private var waiting: [[Want]]
     /// The spans that are dispatched again when all is known that became of them.
-    private var inherited: [NodeID: [LogSpan]] = [:]
+    private var inherited: [UInt64: [LogSpan]] = [:]
     /// The records in which messages were dispatched to earlier incarnations of this node, those whose part this one
     /// dispatches again, and who waits for that.
     private var earlierDispatches: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
@@ -113,8 +106,8 @@ final class LogReplay {
     /// Reads records again for a node that is gone: all shards dispatch again what these have for it, but for what they
     /// say to be its sessions'.
     func add(_ node: NodeID, _ spans: [LogSpan]) {
-        inherited[node] = spans
-        add(.learners(node), behind(spans))
+        inherited[node.rawValue] = spans
+        add(.all(.learnDispatched(by: node.rawValue)), behind(spans))
     }
 
     /// Begins the spans a little earlier: what a node had written and not got an answer to may stand in front of what
@@ -131,13 +124,13 @@ final class LogReplay {
     /// - Parameter won: the incarnations whose part this node dispatches again.
     func settleEarlierDispatches(_ spans: [LogSpan], won: Set<NodeID>, then: @escaping () -> Void) {
         earlierDispatches = (spans, Set(won.map(\.rawValue)), then)
-        add(.earlierDispatches, behind(spans))
+        add(.all(.learnEarlierDispatches), behind(spans))
     }
 
     /// Forgets the reading for earlier incarnations, because there is more of it: the shards begin anew.
     func forgetEarlierDispatches() {
         earlierDispatches = nil
-        for reader in [Reader.earlierDispatches, .earlierDispatchesSince, .earlierDispatchesShares] { forget(reader) }
+        for purpose in [RereadPurpose.learnEarlierDispatches, .followEarlierDispatches, .dispatchEarlier] { forget(.all(purpose)) }
     }
 
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
@@ -196,30 +189,23 @@ final class LogReplay {
         let bundle = Bundle(record.payload)
         let counts = bundle.map { scan.order.counts($0, at: sequence) } ?? false
         var receivers: [Int: [[UInt8]]] = [:]
-        var (learned, dispatched, earlierDispatches): ([ReplayPurpose], [ReplayPurpose], [ReplayPurpose]) = ([], [], [])
+        var purposes: [RereadPurpose] = []
         let isNew = scan.log.passes(sequence) { reader in
             switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
-            case .learners(let node): learned.append(.learnDispatched(by: node))
-            case .dispatchers(let node): dispatched.append(.dispatchAgain(for: node))
-            case .earlierDispatches: earlierDispatches.append(.learnEarlierDispatches)
-            case .earlierDispatchesSince: earlierDispatches.append(.followEarlierDispatches)
-            case .earlierDispatchesShares: earlierDispatches.append(.dispatchEarlier)
+            case .all(let purpose): purposes.append(purpose)
             }
         }
         guard isNew else { return }
-        // What became of messages is learned before any is dispatched again.
-        let purposesOfAll = learned + dispatched + earlierDispatches
-        if counts, !receivers.isEmpty || !purposesOfAll.isEmpty {
+        if counts, !receivers.isEmpty || !purposes.isEmpty {
             records += 1
-            let given = LogRecord(
-                partition: partition, sequence: sequence, storedAt: record.metadata.storedAt / 1_000_000,
-                isOwn: bundle.map { incarnations.contains($0.origin.node) } ?? false, bytes: Array(record.payload))
+            let given = LogRecord(record, bundle, partition: partition, incarnations)
             for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
                 givenBytes += given.cost
                 loop.loops[shard].post(.recordAgain(given, .sessions(sessions)), from: loop)
             }
-            for purpose in purposesOfAll {
+            // What became of messages is learned before any is dispatched again.
+            for purpose in purposes.sorted(by: { $0.rank < $1.rank }) {
                 givenBytes += given.cost * loop.loops.count
                 loop.postToAll(.recordAgain(given, purpose))
             }
@@ -265,17 +251,38 @@ final class LogReplay {
         left[reader] = nil
         switch reader {
         case .session(let session, let shard): loop.loops[shard].post(.replayed(session), from: loop)
-        case .learners(let node): if let spans = inherited.removeValue(forKey: node) { add(.dispatchers(node), spans) }
-        case .dispatchers(let node): loop.postToAll(.forgetDispatched(by: node.rawValue))
-        case .earlierDispatches: if let earlierDispatches { add(.earlierDispatchesSince, behind(earlierDispatches.spans)) }
-        case .earlierDispatchesSince:
+        case .all(let purpose): end(purpose)
+        }
+    }
+
+    /// A purpose has its records: begins the next one of those that go together.
+    private func end(_ purpose: RereadPurpose) {
+        switch purpose {
+        case .sessions: return
+        case .learnDispatched(let node):
+            if let spans = inherited.removeValue(forKey: node) { add(.all(.dispatchAgain(for: node)), spans) }
+        case .dispatchAgain(let node): loop.postToAll(.forgetDispatched(by: node))
+        case .learnEarlierDispatches:
+            if let earlierDispatches { add(.all(.followEarlierDispatches), behind(earlierDispatches.spans)) }
+        case .followEarlierDispatches:
             guard let earlierDispatches else { return }
             loop.postToAll(.earlierDispatchesAreKnown(won: earlierDispatches.won))
-            add(.earlierDispatchesShares, earlierDispatches.spans)
-        case .earlierDispatchesShares:
+            add(.all(.dispatchEarlier), earlierDispatches.spans)
+        case .dispatchEarlier:
             loop.postToAll(.settleEarlierDispatches)
             earlierDispatches?.then()
             earlierDispatches = nil
+        }
+    }
+}
+
+extension RereadPurpose {
+    /// In which order a record is given for several.
+    fileprivate var rank: Int {
+        switch self {
+        case .sessions, .learnDispatched: 0
+        case .dispatchAgain: 1
+        case .learnEarlierDispatches, .followEarlierDispatches, .dispatchEarlier: 2
         }
     }
 }

@@ -17,7 +17,7 @@ extension SessionCoordinator {
         guard owner != nil else {
             // Otherwise it stands in the record, for whoever is there.
             guard plan.detached == .local else { return }
-            wills.ended.insert(WillName(saved.name), of: session)
+            wills.ended.insert(saved.name, of: session)
             return post(.publishAlone(saved), to: shard)
         }
         // A claim of another node has come in between, and sees to it.
@@ -241,21 +241,17 @@ extension SessionCoordinator {
     static func isWill(_ token: UInt64) -> Bool { token >> 58 == 7 }
 }
 
-extension WillName {
-    init(_ name: SavedWill.Name) { self.init(epoch: name.epoch, number: name.number) }
-}
-
 extension SessionRecord.LastWill {
     init(_ will: SavedWill) {
         var entry: [UInt8] = []
         will.withMessage { message in
-            var carried = BusMessage(
+            var logged = LogMessage(
                 topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
                 retain: message.retain, millisecondsLeft: will.messageExpiryInterval.map { UInt64($0) * 1000 })
-            carried.publisher = message.publisher
-            entry = carried.entry
+            logged.publisher = message.publisher
+            entry = logged.entry
         }
-        self.init(name: WillName(will.name), delayInterval: will.delayInterval, message: entry, origin: will.origin)
+        self.init(name: will.name, delayInterval: will.delayInterval, message: entry, origin: will.origin)
     }
 }
 
@@ -304,8 +300,8 @@ extension SessionRecord.LastWill {
     var isRetained: Bool { withMessage { $0.retain } ?? false }
 
     /// Calls `body` with the message; nil if there is none.
-    func withMessage<Result>(_ body: (BusMessage) -> Result) -> Result? {
-        message.withUnsafeBytes { bytes in BusMessage(entry: bytes).map(body) }
+    func withMessage<Result>(_ body: (LogMessage) -> Result) -> Result? {
+        message.withUnsafeBytes { bytes in LogMessage(entry: bytes).map(body) }
     }
 }
 

@@ -210,8 +210,8 @@ final class SessionCoordinator {
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
         case .will(let session, let will): due(will, of: session, from: shard)
-        case .willEnds(let session, let name): wills.ended.insert(WillName(name), of: session)
-        case .assumed(let session, let isHere, let will): assumed(session, isHere: isHere, will.map { WillName($0) })
+        case .willEnds(let session, let name): wills.ended.insert(name, of: session)
+        case .assumed(let session, let isHere, let will): assumed(session, isHere: isHere, will)
         case .wakes(let session, let epoch, let isConnected):
             wakes(session, SessionAdoption.Waking(epoch: epoch, isConnected: isConnected))
         case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false

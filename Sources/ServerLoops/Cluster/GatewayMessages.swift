@@ -15,7 +15,7 @@ package enum FromGateway: Sendable {
     /// A record of the log. The loop answers with `ToGateway.recordsTaken`.
     case record(LogRecord)
     /// A record of the log, once more. The loop answers with `ToGateway.recordsReplayed`.
-    case recordAgain(LogRecord, ReplayPurpose)
+    case recordAgain(LogRecord, RereadPurpose)
     /// A session lacks records of the log. The loop answers with `ToGateway.spans`, which says which.
     case sessionLacksLog([UInt8])
     /// Asks how far the shard is done with what was dispatched to it. The loop answers with `ToGateway.dispatched`.

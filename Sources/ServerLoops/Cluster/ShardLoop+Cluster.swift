@@ -1,4 +1,5 @@
 package import BrokerCore
+import BrokerModel
 import Cluster
 import Platform
 
@@ -26,7 +27,7 @@ extension ShardLoop {
             cluster.participant?.received(message)
             return
         }
-        if let batch = message.batch { backlog.add(batch.byteCount, from: index, to: speaker.index) }
+        if let batch = message.batch { backlog.add(batch.cost, from: index, to: speaker.index) }
         speaker.mailbox.post(.gateway(message))
     }
 
@@ -54,10 +55,10 @@ extension ShardLoop {
             cluster.isLogBehind = isFull && !isAway
             shard.received(.logIsFull(isFull && isAway))
         case .record(let record):
-            cluster.recordsTaken.illegible += record.give(to: shard)
+            cluster.recordsTaken.illegible += shard.received(record)
             cluster.recordsTaken.byteCount += record.cost
         case .recordAgain(let record, let purpose):
-            record.giveAgain(to: shard, for: purpose)
+            shard.reread(record, for: purpose)
             cluster.recordsReplayed += record.cost
         case .sessionLacksLog(let session): postToGateway(.spans(from: index, session, shard.replayNeeded(session)))
         case .dispatchedIsWanted: postToGateway(.dispatched(from: index, shard.logPositions.indices.map { shard.dispatched($0) }))

@@ -95,7 +95,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             switch message {
             case .shardMessages(let sender, let batch):
                 shard.receivedShardMessages(batch, from: sender)
-                incoming.add(batch.byteCount, from: sender)
+                incoming.add(batch.cost, from: sender)
             case .handOver(let handOver, let channel, let addressSlot, let security):
                 adopt(handOver, channel, addressSlot: addressSlot, decidedBy: security)
             case .page(let channel, let info): open(channel, info)
@@ -135,7 +135,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .cluster(let message): received(message)
             case .gateway(let message):
                 if case .shard(let sender, let message) = message, let batch = message.batch {
-                    incoming.add(batch.byteCount, from: sender)
+                    incoming.add(batch.cost, from: sender)
                 }
                 cluster.participant?.received(message)
             case .remembered(let byteCount): shard.recordRemembered(byteCount)
@@ -166,7 +166,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     package func endOfTurn(now: UInt64) -> UInt64? {
         shard.endTurn(into: self) { receiver, batch in
-            backlog.add(batch.byteCount, from: index, to: receiver)
+            backlog.add(batch.cost, from: index, to: receiver)
             loops[receiver].mailbox.post(.shardMessages(from: index, batch))
         }
         pressure.heldMemory.endTurn(of: shard)

@@ -222,26 +222,16 @@ import Testing
         member.subscribe("$share/g/a", qos: .atLeastOnce)
         broker.connected("publisher").publish("a", "0", qos: .atLeastOnce)
         var own: LoggedShare?
-        for case (_, .messages(let batch)) in broker.clusterNotes { batch.forEachMessage { own = $0.dispatch?.logged.first } }
+        for message in records(of: broker).flatMap(\.messages) { own = message.shares.first }
         guard let own else {
             Issue.record("nobody is chosen")
             return
         }
         #expect(own.node == 5 << 32 | 2 && member.messages.isEmpty)
         func read(_ sequence: UInt64, node: UInt64) {
-            let (topic, payload) = (Array("a".utf8), Array("\(sequence)".utf8))
-            topic.withUnsafeBytes { topic in
-                payload.withUnsafeBytes { payload in
-                    var message = ClusterMessage(
-                        topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
-                        retain: false, expiresAt: nil, publisher: 3, isLogged: true)
-                    message.dispatch = GroupDispatch(shares: [], hops: 0, logged: [LoggedShare(node: node, group: own.group)])
-                    for core in broker.cores {
-                        #expect(core.received(message, partition: 0, sequence: sequence, isOwn: false))
-                        core.read(partition: 0, sequence: sequence)
-                    }
-                }
-            }
+            var record = LogRecord(partition: 0, sequence: sequence)
+            record.append("\(sequence)", to: "a", LoggedShare(node: node, group: own.group))
+            for core in broker.cores { #expect(core.received(record) == 0) }
             broker.settle()
         }
         read(1, node: 5 << 32 | 2)
@@ -268,14 +258,22 @@ import Testing
         #expect(through() == 6)
     }
 
+    /// What a broker has given to the log, a record for each batch.
+    private func records(of broker: SimulatedBroker) -> [LogRecord] {
+        broker.clusterNotes.compactMap { _, note in
+            guard case .messages(let batch) = note else { return nil }
+            var record = LogRecord(partition: 0, sequence: 1)
+            record.append(batch.logged)
+            return record
+        }
+    }
+
     /// What a broker has given to the log, and the nodes that are to dispatch it.
     private func logged(by broker: SimulatedBroker) -> [String] {
         var logged: [String] = []
-        for case (_, .messages(let batch)) in broker.clusterNotes {
-            batch.forEachMessage { message in
-                for share in message.dispatch?.logged ?? [] {
-                    logged.append("\(String(decoding: message.payload, as: UTF8.self)) by \(share.node >> 32)")
-                }
+        for record in records(of: broker) {
+            for message in record.messages {
+                for share in message.shares { logged.append("\(record.text(message)) by \(share.node >> 32)") }
             }
         }
         return logged
@@ -296,18 +294,10 @@ import Testing
     /// Reads of the log what was passed on so often, and is its own.
     private func readPassedOn(_ broker: SimulatedBroker, hops: UInt8) {
         let name = GroupName(shareName: "g", filter: Array("a".utf8))
-        let (topic, payload) = (Array("a".utf8), Array("1".utf8))
-        topic.withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                var message = ClusterMessage(
-                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
-                    retain: false, expiresAt: nil, publisher: 3, isLogged: true)
-                let share = LoggedShare(node: 5 << 32 | 2, group: ClusterDispatching.clusterHash(of: name))
-                message.dispatch = GroupDispatch(shares: [], hops: hops, logged: [share])
-                #expect(broker.cores[0].received(message, partition: 0, sequence: 1, isOwn: false))
-                broker.cores[0].read(partition: 0, sequence: 1)
-            }
-        }
+        var record = LogRecord(partition: 0, sequence: 1)
+        let share = LoggedShare(node: 5 << 32 | 2, group: ClusterDispatching.clusterHash(of: name))
+        record.append("1", to: "a", share, hops: hops)
+        #expect(broker.cores[0].received(record) == 0)
         broker.settle()
     }
 

@@ -8,13 +8,6 @@ import Testing
 /// Nodes whose share groups dispatch what is in the log, under chance. The test plays the log, and what nodes tell each
 /// other of their members.
 final class DispatchingCluster {
-    struct Logged {
-        let payload: String
-        let qos: QoS
-        let publisher: UInt64
-        let dispatch: GroupDispatch?
-    }
-
     final class Node {
         let number: UInt64
         let broker: SimulatedBroker
@@ -43,7 +36,7 @@ final class DispatchingCluster {
     let seed: UInt64
     private var random: SeededGenerator
     private(set) var nodes: [Node] = []
-    private var records: [[Logged]] = []
+    private var records: [LogRecord] = []
     private var unlogged: [(node: Node, shard: Int, batch: ShardMessageBatch)] = []
     private var lastMessage = 0
     private var lastMember = 0
@@ -145,16 +138,8 @@ final class DispatchingCluster {
         let span = Int(gone.told)..<records.count
         for core in successor.broker.cores {
             core.received(.dispatchesFor(gone.number, after: [gone.told]))
-            for before in records[span].joined().compactMap(\.dispatch?.before) where before != .none {
-                core.learnPassedOn(before, by: gone.number)
-            }
-            for sequence in span {
-                for (index, message) in records[sequence].enumerated() {
-                    give(message, index) {
-                        #expect(core.dispatchAgain($0, partition: 0, sequence: UInt64(sequence + 1), for: gone.number))
-                    }
-                }
-            }
+            for record in records[span] { core.reread(record, for: .learnDispatched(by: gone.number)) }
+            for record in records[span] { #expect(core.reread(record, for: .dispatchAgain(for: gone.number)) == 0) }
             core.received(.forgetDispatched(by: gone.number))
         }
     }
@@ -265,16 +250,11 @@ final class DispatchingCluster {
         for _ in 0..<min(count, unlogged.count) {
             let (node, shard, batch) = unlogged.removeFirst()
             let fails = failsAtTimes && node.isThere && random.oneIn(10)
-            var record: [Logged] = []
-            batch.forEachMessage { message in
-                guard message.isLogged else { return }
-                let payload = String(decoding: message.payload, as: UTF8.self)
-                record.append(
-                    Logged(payload: payload, qos: message.qos, publisher: message.publisher, dispatch: message.dispatch))
-            }
+            var record = LogRecord(partition: 0, sequence: UInt64(records.count + 1))
+            record.append(batch.logged)
             // Of what failed nobody knows whether the log has it.
             if !fails || random.oneIn(2) {
-                for message in record where message.dispatch?.hops ?? 0 == 0 { logged.insert(message.payload) }
+                for message in record.messages where message.hops == 0 { logged.insert(record.text(message)) }
                 records.append(record)
             }
             guard node.isThere else { continue }
@@ -291,26 +271,10 @@ final class DispatchingCluster {
     private func read(_ node: Node, atMost count: Int) {
         for core in node.broker.cores {
             let first = Int(core.logPositions[0]?.sequence ?? 0)
-            for sequence in first..<min(records.count, count == .max ? .max : first + count) {
-                for (index, message) in records[sequence].enumerated() {
-                    give(message, index) { #expect(core.received($0, partition: 0, sequence: UInt64(sequence + 1), isOwn: false)) }
-                }
-                core.read(partition: 0, sequence: UInt64(sequence + 1))
+            for record in records[first..<min(records.count, count == .max ? .max : first + count)] {
+                #expect(core.received(record) == 0)
             }
         }
         node.broker.settle()
-    }
-
-    private func give(_ logged: Logged, _ index: Int, _ body: (ClusterMessage) -> Void) {
-        let (topic, payload) = (Array("a/b".utf8), Array(logged.payload.utf8))
-        topic.withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                var message = ClusterMessage(
-                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: logged.qos,
-                    retain: false, expiresAt: nil, publisher: logged.publisher, isLogged: true)
-                (message.index, message.dispatch) = (index, logged.dispatch)
-                body(message)
-            }
-        }
     }
 }

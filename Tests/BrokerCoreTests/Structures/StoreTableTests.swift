@@ -61,7 +61,7 @@ import Testing
         (row.listener, row.isUnclaimed, row.willDueAt) = (.name("1883"), true, 0)
         row.will = Will(topic: "w", payload: [UInt8](repeating: 1, count: 300), qos: .exactlyOnce, retain: true)
         row.will?.properties.contentType = "text"
-        row.willName = SavedWill.Name(epoch: 1, number: .max)
+        row.willName = WillName(epoch: 1, number: .max)
         (row.isArriving, row.lacksLog, row.epoch, row.stepFloor) = (true, true, 5, FlowStep.Place(epoch: 6, number: 7))
         var places = LogPositions(partitions: 2)
         places.places[1] = LogPositions.Place(sequence: 8, stream: 9)

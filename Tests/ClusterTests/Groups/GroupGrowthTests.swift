@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 import Testing
 
@@ -97,11 +98,11 @@ struct GroupGrowthTests {
         func count(_ shares: Int, isOwn: Bool) -> Int {
             Array("a/b".utf8).withUnsafeBytes { topic in
                 payload.withUnsafeBytes { payload in
-                    var message = BusMessage(
+                    var message = LogMessage(
                         topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce)
                     message.publisher = 7
-                    message.logShares = (0..<shares).map {
-                        LogShare(node: NodeID(3 << 32 | 1), group: .max - UInt64($0), member: isOwn ? .max : 0)
+                    message.shares = (0..<shares).map {
+                        LoggedShare(node: 3 << 32 | 1, group: .max - UInt64($0), member: isOwn ? .max : 0)
                     }
                     return message.entry.count
                 }

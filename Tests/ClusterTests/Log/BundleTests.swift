@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 import MQTTCodec
 import Testing
 
@@ -10,7 +11,7 @@ struct BundleTests {
         for text in texts {
             Array(text.utf8).withUnsafeBytes { text in
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                let message = BusMessage(
+                let message = LogMessage(
                     topic: text, properties: none, payload: text, qos: .exactlyOnce, retain: retain, millisecondsLeft: left)
                 bytes += Bundle.encode(.message(message))
             }
@@ -23,12 +24,12 @@ struct BundleTests {
             guard let bundle = Bundle(bytes) else { return nil }
             #expect(bundle.origin == Bundle.Origin(node: NodeID(5), queue: 3) && bundle.number == 200)
             var texts: [String] = []
-            let isWhole = bundle.forEach { entry in
+            let isWhole = Bundle.forEach(bytes) { entry in
                 guard case .message(let message) = entry else { return }
                 #expect(message.topic.elementsEqual(message.payload) && message.qos == .exactlyOnce)
                 texts.append(String(decoding: message.topic, as: UTF8.self))
             }
-            return (texts, isWhole)
+            return (texts, isWhole == true)
         }
     }
 
@@ -56,27 +57,27 @@ struct BundleTests {
     @Test func `a message names whose turn it is in share groups, and a record says up to where its node is done`() {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
-        let shares = [LogShare(node: NodeID(1), group: 2, member: 300), LogShare(node: NodeID(.max), group: .max, member: 0)]
+        let shares = [LoggedShare(node: 1, group: 2, member: 300), LoggedShare(node: .max, group: .max)]
         Array("a".utf8).withUnsafeBytes { topic in
-            var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
-            (message.logShares, message.hops, message.nameBefore) = (shares, 2, 0x8000_0000_0000_0123)
+            var message = LogMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
+            (message.shares, message.hops, message.nameBefore) = (shares, 2, MessageName(rawValue: 0x8000_0000_0000_0123))
             bytes += Bundle.encode(.message(message))
         }
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dispatch.through == nil)
-            var found: [LogShare] = []
-            _ = Bundle(bytes)?.forEach { entry in
+            #expect(Bundle(bytes)?.dispatchedThrough == nil)
+            var found: [LoggedShare] = []
+            _ = Bundle.forEach(bytes) { entry in
                 guard case .message(let message) = entry else { return }
                 #expect(message.hops == 2 && message.topic.elementsEqual([97]))
-                found = message.logShares
-                #expect(message.hops == 2 && message.nameBefore == 0x8000_0000_0000_0123)
+                found = message.shares
+                #expect(message.hops == 2 && message.nameBefore.rawValue == 0x8000_0000_0000_0123)
             }
             #expect(found == shares)
         }
         bytes += Bundle.encode(.dispatched(through: 7)) + Bundle.encode(.dispatched(through: 500))
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dispatch.through == 500 && Bundle(bytes)?.forEach { _ in } == true)
-            for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.forEach { _ in } }
+            #expect(Bundle(bytes)?.dispatchedThrough == 500 && Bundle.forEach(bytes) { _ in } == true)
+            for count in 14..<bytes.count { _ = Bundle.forEach(UnsafeRawBufferPointer(rebasing: bytes[..<count])) { _ in } }
         }
     }
 
@@ -87,19 +88,17 @@ struct BundleTests {
             + gone.flatMap { Bundle.encode(.successor(of: $0)) } + Bundle.encode(.gone(NodeID(9)))
             + Bundle.encode(.dispatched(through: 7))
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dispatch.through == 7 && Bundle(bytes)?.dispatch.successorOf == gone)
-            #expect(Bundle(bytes)?.dispatch.gone == gone + [NodeID(9)])
-            var found: [NodeID] = []
-            let isWhole = Bundle(bytes)?.forEach { if case .successor(let node) = $0 { found.append(node) } }
-            #expect(isWhole == true && found == gone)
-            for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.dispatch }
+            #expect(Bundle(bytes)?.dispatchedThrough == 7 && Bundle(bytes)?.successorOf == gone)
+            #expect(Bundle(bytes)?.gone == gone + [NodeID(9)])
+            #expect(Bundle(bytes)?.entries.isWhole == true)
+            for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count])) }
         }
     }
 
     @Test func `a record has fewer messages than a message's name can tell apart`() {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         let least = Array("a".utf8).withUnsafeBytes {
-            Bundle.encode(.message(BusMessage(topic: $0, properties: none, payload: none, qos: .atLeastOnce))).count
+            Bundle.encode(.message(LogMessage(topic: $0, properties: none, payload: none, qos: .atLeastOnce))).count
         }
         #expect(Limits.recordBytesMax / least < 1 << 13)
     }
@@ -108,13 +107,13 @@ struct BundleTests {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
         Array("a".utf8).withUnsafeBytes { topic in
-            var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
+            var message = LogMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
             message.publisher = 0x0102_0304_0506_0708
             bytes += Bundle.encode(.message(message))
         }
         #expect(Array(bytes.suffix(14)) == [1, 12, 17, 1, 2, 3, 4, 5, 6, 7, 8, 1, 97, 0])
         bytes.withUnsafeBytes { bytes in
-            let isWhole = Bundle(bytes)?.forEach { entry in
+            let isWhole = Bundle.forEach(bytes) { entry in
                 guard case .message(let message) = entry else { return }
                 #expect(message.publisher == 0x0102_0304_0506_0708)
             }
@@ -129,6 +128,9 @@ struct BundleTests {
         bytes = record(["a"])
         bytes[12] = 9
         #expect(read(bytes)?.isWhole == false)
+        // What is said of nodes holds, and messages end there.
+        bytes += Bundle.encode(.gone(NodeID(7))) + record(["b"]).dropFirst(12)
+        bytes.withUnsafeBytes { #expect(Bundle($0)?.gone == [NodeID(7)] && Bundle($0)?.entries.messages.isEmpty == true) }
         #expect(read(record(["#"]))?.isWhole == false)
         #expect(read(record([""]))?.isWhole == false)
     }
@@ -136,12 +138,12 @@ struct BundleTests {
     @Test func `a will names its session and its connection`() {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         Array("a".utf8).withUnsafeBytes { text in
-            let message = BusMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
+            let message = LogMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
             let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
             let entry = Bundle.encode(.will(session: text, WillName(epoch: 300, number: 5), message))
             #expect(entry == [2, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
             (bytes + entry).withUnsafeBytes { all in
-                let isWhole = Bundle(all)?.forEach { entry in
+                let isWhole = Bundle.forEach(all) { entry in
                     guard case .will(let session, WillName(epoch: 300, number: 5), let message) = entry else {
                         Issue.record("another entry")
                         return
@@ -166,7 +168,7 @@ struct BundleTests {
         var order = LogOrder()
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         let entry = Array("a".utf8).withUnsafeBytes { text in
-            var message = BusMessage(
+            var message = LogMessage(
                 topic: text, properties: none, payload: text, qos: .atLeastOnce, retain: true, millisecondsLeft: 9)
             message.publisher = 77
             return message.entry
@@ -176,11 +178,11 @@ struct BundleTests {
             return Bundle.record(of: will, of: [1, 2], by: NodeID(node)).withUnsafeBytes { bytes in
                 guard let bundle = Bundle(bytes) else { return false }
                 var texts: [String] = []
-                let isWhole = bundle.forEach { entry in
+                let isWhole = Bundle.forEach(bytes) { entry in
                     guard case .will(let session, let name, let message) = entry else { return }
                     texts.append("\(Array(session)) \(name.number) \(message.retain) \(message.publisher) \(message.payload.count)")
                 }
-                #expect(isWhole && texts == ["[1, 2] \(number) true 77 1"])
+                #expect(isWhole == true && texts == ["[1, 2] \(number) true 77 1"])
                 return order.counts(bundle, at: 1)
             }
         }
@@ -204,7 +206,7 @@ struct BundleTests {
     @Test func `a record does not count behind the word that its node is gone, unless who says so is gone itself`() {
         var order = LogOrder()
         var sequence: UInt64 = 0
-        func counts(_ node: UInt64, _ queue: UInt8, _ number: UInt64, _ said: Bundle.Entry? = nil) -> Bool {
+        func counts(_ node: UInt64, _ queue: UInt8, _ number: UInt64, _ said: Bundle.Word? = nil) -> Bool {
             sequence += 1
             let header = Bundle.header(Bundle.Origin(node: NodeID(node), queue: queue), number: number)
             return (header + (said.map { Bundle.encode($0) } ?? [])).withUnsafeBytes { bytes in
@@ -241,7 +243,7 @@ struct BundleTests {
                 let entry = Bundle.encode(.step(session: session, step))
                 var found: [FlowStep] = []
                 (record(["a"]) + entry).withUnsafeBytes { all in
-                    let isWhole = Bundle(all)?.forEach { entry in
+                    let isWhole = Bundle.forEach(all) { entry in
                         guard case .step(let name, let step) = entry else { return }
                         #expect(name.elementsEqual(session))
                         found.append(step)
@@ -265,5 +267,78 @@ struct BundleTests {
             entry[7] = 6
             #expect(read(record([]) + entry)?.isWhole == false)
         }
+    }
+}
+
+extension Bundle {
+    /// What a record may have.
+    enum Entry {
+        case message(LogMessage)
+        case will(session: UnsafeRawBufferPointer, WillName, LogMessage)
+        case step(session: UnsafeRawBufferPointer, FlowStep)
+        case word(kind: UInt8, UnsafeRawBufferPointer)
+    }
+
+    static func encode(_ entry: Entry) -> [UInt8] {
+        var bytes: [UInt8] = []
+        switch entry {
+        case .message(let message): LogEntry.append(message, to: &bytes)
+        case .will(let session, let name, let message):
+            LogEntry.append(will: message.entry, name, of: Array(session), to: &bytes)
+        case .step(let session, let step): LogEntry.append(step, of: session, to: &bytes)
+        case .word(let kind, let body): bytes = [kind, UInt8(body.count)] + body
+        }
+        return bytes
+    }
+
+    /// Gives each entry of a record to `body`, in order, as far as they can be read.
+    ///
+    /// - Returns: whether all can be read; nil if it is no record.
+    static func forEach(_ record: UnsafeRawBufferPointer, _ body: (Entry) -> Void) -> Bool? {
+        guard let bundle = Bundle(record) else { return nil }
+        var reader = EnvelopeReader(record)
+        _ = (reader.byte(), reader.fixed64(), reader.byte(), reader.integer())
+        var (messages, steps, wills) = (bundle.entries.messages[...], bundle.entries.steps[...], bundle.entries.wills[...])
+        while !reader.isAtEnd {
+            guard let kind = reader.byte(), let bytes = reader.counted() else { break }
+            if kind == LogEntry.stepKind {
+                guard let step = steps.popFirst() else { break }
+                record[step.session].withBytes { body(.step(session: $0, step.step)) }
+            } else if kind == LogEntry.messageKind || kind == LogEntry.willKind {
+                guard let found = messages.popFirst() else { break }
+                #expect(found.isWill == (kind == LogEntry.willKind))
+                var message = LogMessage(
+                    topic: UnsafeRawBufferPointer(rebasing: record[found.topic]),
+                    properties: UnsafeRawBufferPointer(rebasing: record[found.properties]),
+                    payload: UnsafeRawBufferPointer(rebasing: record[found.payload]), qos: found.qos, retain: found.retain,
+                    millisecondsLeft: found.millisecondsLeft)
+                (message.publisher, message.shares, message.hops) = (found.publisher, found.shares, found.hops)
+                message.nameBefore = found.nameBefore
+                if kind == LogEntry.messageKind {
+                    body(.message(message))
+                } else if let will = wills.popFirst() {
+                    will.session.withUnsafeBytes { body(.will(session: $0, will.name, message)) }
+                }
+            } else {
+                body(.word(kind: kind, bytes))
+            }
+        }
+        #expect(messages.isEmpty && steps.isEmpty && wills.isEmpty)
+        return bundle.entries.isWhole
+    }
+}
+
+extension Slice<UnsafeRawBufferPointer> {
+    fileprivate func withBytes(_ body: (UnsafeRawBufferPointer) -> Void) { body(UnsafeRawBufferPointer(rebasing: self)) }
+}
+
+extension LogWriter {
+    /// Puts an entry into the log, with a step in the same record.
+    mutating func append(
+        _ entry: Bundle.Entry?, step: Bundle.Entry? = nil, publisher: UInt64, for waiter: LogWaiter, now: UInt64,
+        _ sink: some LogSink
+    ) {
+        let entries = (entry.map { Bundle.encode($0) } ?? []) + (step.map { Bundle.encode($0) } ?? [])
+        append(entries[...], publisher: publisher, for: waiter, now: now, sink)
     }
 }

@@ -247,7 +247,7 @@ final class LogNode: EngineClient, LogSink {
         let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) } + Array(repeating: 0, count: size)
         Array(topic.utf8).withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
-                let message = BusMessage(
+                let message = LogMessage(
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce)
                 writer.append(
                     .message(message), publisher: UInt64(publisher), for: .message(batch: number), now: clock.milliseconds, self)
@@ -267,14 +267,16 @@ final class LogNode: EngineClient, LogSink {
     ) {
         guard let bundle = Bundle(bytes) else { return fail("a record cannot be read") }
         guard order.counts(bundle, at: sequence) else { return }
-        let isWhole = bundle.forEach { entry in
-            switch entry {
-            case .will, .dispatched, .successor, .gone: fail("an entry that nobody has written")
-            case .step(_, let step): if step.place.epoch > 0 { fail("an entry that nobody has written") }
-            case .message(let message): read.append(message.payload.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
-            }
+        for message in bundle.entries.messages {
+            if message.isWill { fail("an entry that nobody has written") }
+            read.append(bytes[message.payload].prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
         }
-        if !isWhole { fail("a record cannot be read to its end") }
+        if !bundle.gone.isEmpty || bundle.dispatchedThrough != nil
+            || bundle.entries.steps.contains(where: { $0.step.place.epoch > 0 })
+        {
+            fail("an entry that nobody has written")
+        }
+        if !bundle.entries.isWhole { fail("a record cannot be read to its end") }
     }
 
     /// What whoever has read all of these has read behind so many of them.

@@ -50,7 +50,7 @@ struct LogWriterTests {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         [UInt8](repeating: 97, count: size).withUnsafeBytes { payload in
             [UInt8(97)].withUnsafeBytes { topic in
-                let message = BusMessage(
+                let message = LogMessage(
                     topic: topic, properties: none, payload: payload, qos: .atLeastOnce)
                 writer.append(.message(message), publisher: publisher, for: .message(batch: token), now: now, log)
             }
@@ -129,7 +129,7 @@ struct LogWriterTests {
         var writer = makeWriter(recordBytesMax: 60)
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         [UInt8(97)].withUnsafeBytes { text in
-            let message = BusMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
+            let message = LogMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
             for number in 1...3 as ClosedRange<UInt64> {
                 let step = FlowStep(.received(digest: 5), UInt16(number), at: FlowStep.Place(epoch: 1, number: number))
                 writer.append(
@@ -145,7 +145,7 @@ struct LogWriterTests {
         // A message and its step are in one record, however large they are.
         var small = makeWriter(recordBytesMax: 20)
         [UInt8(97)].withUnsafeBytes { text in
-            let message = BusMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
+            let message = LogMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
             let step = FlowStep(.released, 9, at: FlowStep.Place(epoch: 1, number: 9))
             small.append(
                 .message(message), step: .step(session: text, step), publisher: 0, for: .message(batch: 4), now: 0, log)
@@ -157,11 +157,11 @@ struct LogWriterTests {
     private func kinds(_ record: [UInt8]) -> [String] {
         var kinds: [String] = []
         record.withUnsafeBytes { bytes in
-            let isWhole = Bundle(bytes)?.forEach { entry in
+            let isWhole = Bundle.forEach(bytes) { entry in
                 switch entry {
                 case .message: kinds.append("message")
                 case .step(_, let step): kinds.append("\(step.place.number)")
-                case .will, .dispatched, .successor, .gone: kinds.append("another")
+                case .will, .word: kinds.append("another")
                 }
             }
             #expect(isWhole == true)
@@ -298,7 +298,7 @@ struct LogWriterTests {
         // Readers know of no such session, and the record can be read.
         let entries = log.records[3].withUnsafeBytes { bytes in
             var count = 0
-            let isWhole = Bundle(bytes)?.forEach { if case .step(_, let step) = $0, step.place.epoch == 0 { count += 1 } }
+            let isWhole = Bundle.forEach(bytes) { if case .step(_, let step) = $0, step.place.epoch == 0 { count += 1 } }
             return isWhole == true ? count : 0
         }
         #expect(entries == 1)

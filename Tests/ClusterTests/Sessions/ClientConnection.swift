@@ -1,3 +1,4 @@
+import BrokerModel
 @testable import Cluster
 
 /// A connection of a client in the simulation, and what is known of its end. Times are in microseconds of the world's

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 import Testing
 

@@ -1,3 +1,4 @@
+import BrokerModel
 import Bytes
 
 @testable import Cluster

@@ -75,7 +75,7 @@ final class PlayedCoordinator {
     let gateway: PlayedGateway
     let coordinator: SessionCoordinator
     /// What it says.
-    var shardHas: (isHere: Bool, will: SavedWill.Name?) = (false, nil)
+    var shardHas: (isHere: Bool, will: WillName?) = (false, nil)
     let me: SessionRecord.Owner
 
     init(
@@ -216,7 +216,7 @@ final class PlayedCoordinator {
 
     static func will(_ epoch: UInt64, _ number: UInt64, delay: UInt32 = 0, retain: Bool = false) -> SavedWill {
         SavedWill(
-            name: SavedWill.Name(epoch: epoch, number: number), delayInterval: delay, topic: Array("t".utf8),
+            name: WillName(epoch: epoch, number: number), delayInterval: delay, topic: Array("t".utf8),
             payload: [UInt8(number)], qos: .atLeastOnce, retain: retain, publisher: 7)
     }
 

@@ -31,7 +31,7 @@ import Testing
         node.lease(PlayedCoordinator.second)
         let isTold = node.take().contains { if case .leaseBegins = $0 { true } else { false } }
         #expect(isTold)
-        node.shardHas = (true, SavedWill.Name(epoch: epoch, number: 1))
+        node.shardHas = (true, WillName(epoch: epoch, number: 1))
         return (node, epoch, record)
     }
 

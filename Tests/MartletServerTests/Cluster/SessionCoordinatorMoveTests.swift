@@ -322,7 +322,7 @@ import Testing
             node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
             _ = node.take()
             if !isBeforeTheEnd { node.coordinator.leaseEnded() }
-            node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
+            node.send(.willEnds(identifier: PlayedCoordinator.session, WillName(epoch: epoch, number: 1)))
             node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
             if isBeforeTheEnd { node.coordinator.leaseEnded() }
             // What was under way did not get there.
@@ -341,12 +341,12 @@ import Testing
         let epoch = try node.claim()
         node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         _ = node.take()
-        node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
+        node.send(.willEnds(identifier: PlayedCoordinator.session, WillName(epoch: epoch, number: 1)))
         #expect(node.coordinator.wills.ended.count == 1)
         node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
         _ = node.take()
         #expect(node.coordinator.wills.ended.count == 0)
-        node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 2)))
+        node.send(.willEnds(identifier: PlayedCoordinator.session, WillName(epoch: epoch, number: 2)))
         node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         _ = node.take()
         #expect(node.coordinator.wills.ended.count == 0)

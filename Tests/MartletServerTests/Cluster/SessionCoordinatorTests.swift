@@ -178,7 +178,7 @@ import Testing
     @Test func `no expiry that stands in a record is too long`() throws {
         let node = try PlayedCoordinator()
         let message = Array("t".utf8).withUnsafeBytes { bytes in
-            BusMessage(
+            LogMessage(
                 topic: bytes, properties: UnsafeRawBufferPointer(rebasing: bytes[..<0]), payload: bytes, qos: .atLeastOnce,
                 retain: true, millisecondsLeft: .max
             ).entry

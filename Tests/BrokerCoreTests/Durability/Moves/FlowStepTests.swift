@@ -155,10 +155,9 @@ import Testing
         }
         func step(_ kind: FlowStep.Kind, _ number: UInt64, partition: Int, sequence: UInt64, epoch: UInt64 = 1) {
             let step = FlowStep(kind, 7, at: FlowStep.Place(epoch: epoch, number: number << 8))
-            name.withUnsafeBytes {
-                broker.cores[0].received(step, of: $0, partition: partition, sequence: sequence, isOwn: false)
-            }
-            broker.cores[0].read(partition: partition, sequence: sequence)
+            var record = LogRecord(partition: partition, sequence: sequence)
+            record.append(step, of: name)
+            #expect(broker.cores[0].received(record) == 0)
             broker.settle()
         }
         func known() -> Int { broker.cores[0].sessions.find("publisher")?.receivedIdentifiers.count ?? -1 }

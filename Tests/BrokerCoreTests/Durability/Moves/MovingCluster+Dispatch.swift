@@ -88,24 +88,10 @@ extension MovingCluster {
         let span = Int(done)..<records.count
         for core in nodes[successor].cores {
             core.received(.dispatchesFor(gone, after: [done]))
-            for sequence in span {
-                for said in steps[sequence].steps { core.learnDispatched(said.step, by: gone) }
-                for before in passedOn(sequence) { core.learnPassedOn(before, by: gone) }
-            }
-            for sequence in span {
-                for (index, message) in records[sequence].enumerated() {
-                    Self.give(message, index) {
-                        #expect(core.dispatchAgain($0, partition: partition, sequence: UInt64(sequence + 1), for: gone))
-                    }
-                }
-            }
+            for record in records[span] { core.reread(record, for: .learnDispatched(by: gone)) }
+            for record in records[span] { #expect(core.reread(record, for: .dispatchAgain(for: gone)) == 0) }
             core.received(.forgetDispatched(by: gone))
         }
-    }
-
-    /// What the messages of a record were before that were passed on.
-    func passedOn(_ index: Int) -> [MessageName] {
-        records[index].compactMap(\.dispatch).map(\.before).filter { $0 != .none }
     }
 
     /// Nodes that were killed and have read all of the log settle what they had been dispatched before.
@@ -127,25 +113,12 @@ extension MovingCluster {
             for core in cores {
                 for part in parts { core.received(.successor(of: part.incarnation, successors[part.incarnation] ?? 0)) }
                 for part in won { core.received(.dispatchesFor(part.incarnation, after: part.done)) }
-                for sequence in span {
-                    let writer = number(of: steps[sequence].node, run: steps[sequence].run)
-                    giveSteps(sequence + 1) { core.learnEarlierDispatches($0, of: $1, by: writer) }
-                    for before in passedOn(sequence) { core.learnEarlierDispatches(passedOn: before) }
-                }
-                for sequence in span {
-                    let writer = number(of: steps[sequence].node, run: steps[sequence].run)
-                    giveSteps(sequence + 1) { core.followEarlierDispatches($0, of: $1, by: writer) }
-                }
+                for record in records[span] { core.reread(record, for: .learnEarlierDispatches) }
+                for record in records[span] { core.reread(record, for: .followEarlierDispatches) }
                 core.received(.earlierDispatchesAreKnown(won: Set(won.map(\.incarnation))))
             }
             for core in cores {
-                for sequence in span {
-                    for (index, message) in records[sequence].enumerated() {
-                        Self.give(message, index) {
-                            #expect(core.dispatchEarlier($0, partition: partition, sequence: UInt64(sequence + 1)))
-                        }
-                    }
-                }
+                for record in records[span] { #expect(core.reread(record, for: .dispatchEarlier) == 0) }
                 core.received(.settleEarlierDispatches)
             }
             nodes[node].settle()

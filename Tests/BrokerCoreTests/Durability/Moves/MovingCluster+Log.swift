@@ -12,12 +12,9 @@ extension MovingCluster {
         collect()
         let due = dueWills.filter { logged.insert($0.will.name).inserted }
         for (node, _, will) in due {
-            records.append([
-                Logged(
-                    topic: will.topic, properties: will.properties, payload: will.payload, qos: will.qos, publisher: will.publisher,
-                    willOf: node)
-            ])
-            steps.append(Steps(node: node, run: runs[node], steps: []))
+            var record = newRecord(by: node)
+            record.append(will)
+            append(record, Writer(node: node, run: runs[node], isOfWill: true))
         }
         let batches = unlogged
         unlogged = []
@@ -41,24 +38,31 @@ extension MovingCluster {
     }
 
     func append(_ batch: ShardMessageBatch, from node: Int) {
-        var record: [Logged] = []
-        var said: [SessionStep] = []
-        batch.forEachMessage { message in
-            guard message.isLogged else { return }
-            record.append(
-                Logged(
-                    topic: Array(message.topic), properties: Array(message.properties), payload: Array(message.payload),
-                    qos: message.qos, publisher: message.publisher, dispatch: message.dispatch))
-            if let step = message.step { said.append(step) }
-        }
-        batch.forEachLoneStep { said.append($0) }
-        guard !record.isEmpty || !said.isEmpty else { return }
+        var record = newRecord(by: node)
+        record.append(batch.logged)
+        guard !batch.logged.isEmpty else { return }
+        append(record, Writer(node: node, run: runs[node]))
+    }
+
+    private func newRecord(by node: Int) -> LogRecord {
+        var record = LogRecord(partition: partition, sequence: UInt64(records.count + 1))
+        record.writer = number(of: node)
+        return record
+    }
+
+    private func append(_ record: LogRecord, _ writer: Writer) {
         records.append(record)
-        steps.append(Steps(node: node, run: runs[node], steps: said))
+        writers.append(writer)
     }
 
     /// The messages of the first records are not in the log any more.
-    func forgetRecords(before last: Int) { for index in 0..<last { records[index] = [] } }
+    func forgetRecords(before last: Int) {
+        for index in 0..<last {
+            let steps = records[index].entries.steps.map { (step: $0.step, session: Array(records[index].bytes[$0.session])) }
+            (records[index].bytes, records[index].entries) = ([], LogEntries())
+            for (step, session) in steps { records[index].append(step, of: session) }
+        }
+    }
 
     /// What nobody has written is not in the log; who waits for that hears nothing.
     func loseUnlogged() { unlogged = [] }
@@ -69,15 +73,7 @@ extension MovingCluster {
             guard let place = core.logPositions[partition] else { continue }
             var next = Int(place.sequence) + 1
             while next <= min(last, records.count), core.takesLog {
-                for (index, message) in records[next - 1].enumerated() {
-                    let isOwn = message.willOf == node
-                    Self.give(message, index) {
-                        #expect(core.received($0, partition: partition, sequence: UInt64(next), isOwn: isOwn))
-                    }
-                }
-                let isOwn = isOwn(next, at: node)
-                giveSteps(next) { core.received($0, of: $1, partition: partition, sequence: UInt64(next), isOwn: isOwn) }
-                core.read(partition: partition, sequence: UInt64(next))
+                #expect(core.received(record(next, for: node)) == 0)
                 next += 1
             }
             if next > ends[node] { core.received(.logIsCurrent(partition)) }
@@ -85,27 +81,12 @@ extension MovingCluster {
         nodes[node].settle()
     }
 
-    /// Whether a record is of the present run of a node.
-    func isOwn(_ number: Int, at node: Int) -> Bool {
-        steps[number - 1].node == node && steps[number - 1].run == runs[node]
-    }
-
-    func giveSteps(_ number: Int, _ body: (FlowStep, UnsafeRawBufferPointer) -> Void) {
-        for said in steps[number - 1].steps { said.clientIdentifier.bytes.withUnsafeBytes { body(said.step, $0) } }
-    }
-
-    static func give(_ logged: Logged, _ index: Int, _ body: (ClusterMessage) -> Void) {
-        logged.topic.withUnsafeBytes { topic in
-            logged.properties.withUnsafeBytes { properties in
-                logged.payload.withUnsafeBytes { payload in
-                    var message = ClusterMessage(
-                        topic: topic, properties: properties, payload: payload, qos: logged.qos, retain: false, expiresAt: nil,
-                        publisher: logged.publisher, isLogged: true)
-                    (message.isWill, message.index, message.dispatch) = (logged.willOf != nil, index, logged.dispatch)
-                    body(message)
-                }
-            }
-        }
+    /// A record, by its number, as a node is given it: whether it is of its present run, it knows.
+    func record(_ number: Int, for node: Int) -> LogRecord {
+        let writer = writers[number - 1]
+        var record = records[number - 1]
+        record.isOwn = writer.node == node && (writer.isOfWill || writer.run == runs[node])
+        return record
     }
 
     /// Gives a session what it lacks, some records or all.
@@ -118,16 +99,7 @@ extension MovingCluster {
                 left -= 1
                 replayedCount += 1
                 firstReplayed = min(firstReplayed ?? sequence, sequence)
-                for (index, message) in records[Int(sequence) - 1].enumerated() {
-                    Self.give(message, index) {
-                        #expect(core.replay($0, partition: partition, sequence: sequence, for: [identifier]))
-                    }
-                }
-                let isOwn = isOwn(Int(sequence), at: node)
-                giveSteps(Int(sequence)) { step, session in
-                    guard !isOwn || step.isOfDelivery else { return }
-                    core.replay(step, of: session, partition: partition, sequence: sequence, for: [identifier])
-                }
+                #expect(core.reread(record(Int(sequence), for: node), for: .sessions([identifier])) == 0)
                 if sequence % 3 == 0 { nodes[node].settle() }
             }
         }

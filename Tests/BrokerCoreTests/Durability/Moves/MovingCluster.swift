@@ -8,23 +8,11 @@ import Testing
 /// Nodes of a cluster whose sessions move. The test plays everything between them: the log, the records that say who
 /// keeps a session, and the messages, of which it may hold some back.
 final class MovingCluster {
-    struct Logged {
-        let topic: [UInt8]
-        let properties: [UInt8]
-        let payload: [UInt8]
-        let qos: QoS
-        let publisher: UInt64
-        /// Whose turn it is in share groups.
-        var dispatch: GroupDispatch?
-        /// Of a will, which reaches all sessions from the log.
-        var willOf: Int?
-    }
-
-    /// What a record says of packet identifiers, and which run of which node has written it.
-    struct Steps {
+    /// Which run of which node has written a record; a will's is any run's.
+    struct Writer {
         let node: Int
         let run: Int
-        let steps: [SessionStep]
+        var isOfWill = false
     }
 
     /// A claim that is not settled.
@@ -50,8 +38,8 @@ final class MovingCluster {
 
     var nodes: [SimulatedBroker]
     /// What the log has, by number from 1 on.
-    var records: [[Logged]] = []
-    var steps: [Steps] = []
+    var records: [LogRecord] = []
+    var writers: [Writer] = []
     /// How often each node was started, and how far the log went then.
     var runs: [Int]
     var ends: [Int]
@@ -94,13 +82,13 @@ final class MovingCluster {
     var savedCount = 0
     /// What shards have given of wills: those that are due, and what each session's record has.
     var dueWills: [(node: Int, identifier: [UInt8], will: SavedWill)] = []
-    var logged: Set<SavedWill.Name> = []
+    var logged: Set<WillName> = []
     var wills: [[UInt8]: SavedWill] = [:]
     var awaySince: [[UInt8]: UInt64] = [:]
-    var adoptions: [(node: Int, isHere: Bool, will: SavedWill.Name?)] = []
+    var adoptions: [(node: Int, isHere: Bool, will: WillName?)] = []
     var woken: [(node: Int, identifier: [UInt8])] = []
     /// Wills that are not to be published any more.
-    var endedWills: [SavedWill.Name] = []
+    var endedWills: [WillName] = []
     /// Whether who begins anew is let in before those that have kept the session are asked; whom `askLate` asks, by
     /// which claim; and the last claim of each node.
     var letsInEarly = false
