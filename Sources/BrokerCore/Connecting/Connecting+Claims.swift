@@ -242,11 +242,10 @@ extension Connecting {
         shard.saves.forgetSave(of: session)
         _ = shard.clusterLog?.takeFinished(of: session)
         session.cluster.isClaimed = false
-        (session.opening, session.passedOnUntil) = (SessionOpening(), nil)
         moves[session.clientIdentifier].isBrought = false
         let export = session.export
         let wasMoving = session.isMoving
-        moves.change(phaseOf: session, to: .whole)
+        moves.endAll(of: session)
         guard wasMoving else { return }
         if let export {
             shard.departures.takeBack(export)

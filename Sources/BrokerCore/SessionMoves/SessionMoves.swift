@@ -155,6 +155,12 @@ final class SessionMoves {
         track(session)
     }
 
+    /// Nothing is under way of a session any more.
+    func endAll(of session: Session) {
+        session.endUnderWay()
+        underWay[session.key] = nil
+    }
+
     private func track(_ session: Session) {
         underWay[session.key] = session.phase.isWhole && session.opening.isKnown ? nil : session
     }

@@ -164,9 +164,14 @@ final class SessionExtras {
     var grant: LoginGrant?
     var awaitsGrant = false
     var topicDecisions = TopicDecisions()
+    var save: SessionSave?
+    var underWay: SessionUnderWay?
+}
+
+/// What a session has while it moves, opens, or passes on what share groups had dispatched to it: few at a time.
+final class SessionUnderWay {
     var phase = SessionPhase.whole
     var opening = SessionOpening()
-    var save: SessionSave?
     var passedOnUntil: Durability.Moment?
 }
 
@@ -272,15 +277,15 @@ extension Session {
 
     /// How much of it is here. To be changed by `SessionMoves` where there is one.
     var phase: SessionPhase {
-        get { extras?.phase ?? .whole }
-        set { if !newValue.isWhole || extras != nil { makeExtras().phase = newValue } }
+        get { extras?.underWay?.phase ?? .whole }
+        set { if !newValue.isWhole || extras?.underWay != nil { makeUnderWay().phase = newValue } }
     }
 
     /// What the log may have of it that is unknown here. To be changed by `SessionMoves` but for the steps.
     var opening: SessionOpening {
-        get { extras?.opening ?? SessionOpening() }
+        get { extras?.underWay?.opening ?? SessionOpening() }
         // In place: each step of the log that is learned changes it.
-        _modify { yield &makeExtras().opening }
+        _modify { yield &makeUnderWay().opening }
     }
 
     /// What the cluster has stored of it, if it is kept here; nil for a session that is no other node's to restore.
@@ -292,9 +297,20 @@ extension Session {
     /// Until when it has passed on to others what share groups had dispatched to it, or has got that from others; nil
     /// if it never has.
     var passedOnUntil: Durability.Moment? {
-        get { extras?.passedOnUntil }
-        set { if newValue != nil || extras != nil { makeExtras().passedOnUntil = newValue } }
+        get { extras?.underWay?.passedOnUntil }
+        set { if newValue != nil || extras?.underWay != nil { makeUnderWay().passedOnUntil = newValue } }
     }
+
+    private func makeUnderWay() -> SessionUnderWay {
+        let extras = makeExtras()
+        if let underWay = extras.underWay { return underWay }
+        let made = SessionUnderWay()
+        extras.underWay = made
+        return made
+    }
+
+    /// Forgets what is under way of it.
+    func endUnderWay() { extras?.underWay = nil }
 
     private func makeExtras() -> SessionExtras {
         if let extras { return extras }

@@ -18,6 +18,9 @@ import Testing
         #expect(moves.underWay[5] === session && !session.isMoving && !session.opening.isKnown)
         moves.change(openingOf: session) { $0.mark = nil }
         #expect(moves.underWay.isEmpty)
+        moves.change(phaseOf: session, to: .importing)
+        moves.endAll(of: session)
+        #expect(moves.underWay.isEmpty && session.phase.isWhole && session.extras?.underWay == nil)
     }
 
     @Test func `the phase tells what of the session there is, and nothing else`() {

@@ -75,6 +75,32 @@ import Testing
         #expect(subscriber.texts == ["1", "2"] && publisher.unfinished.isEmpty)
     }
 
+    @Test func `a node that reads the log late opens a session at its first mark, though the mark was written again since`() {
+        let (cluster, publisher, subscriber) = quiet()
+        cluster.logs = false
+        publish(publisher, "1")
+        cluster.cut(0, logsSome: true)
+        cluster.logs = true
+        cluster.run()
+        cluster.goOn(0)
+        cluster.readers = [1, 2]
+        var ends: [Int] = []
+        for _ in 0..<3 {
+            cluster.saveLogPositions()
+            cluster.run()
+            ends.append(cluster.records.count)
+            cluster.nodes[0].advance(milliseconds: 10_000)
+        }
+        cluster.connect(publisher, to: 0)
+        #expect(Set(ends).count == 3 && publisher.connack == nil)
+        cluster.read(0, through: ends[0])
+        cluster.run()
+        #expect(publisher.connack?.sessionPresent == true)
+        cluster.readers = [0, 1, 2]
+        cluster.run()
+        #expect(publisher.unfinished.isEmpty && subscriber.texts == ["1"])
+    }
+
     @Test func `who waits for the log is refused when the session leaves or the lease ends, and may come again`() {
         let (cluster, publisher, subscriber) = quiet()
         publish(publisher, "1")
