@@ -109,7 +109,7 @@ let package = Package(
             name: "LoginServices",
             dependencies: [
                 "BrokerModel", "Bytes", "HTTP", "HTTPClient", "JSON", "JSONReader", "JSONWebTokens", "MQTTCodec", "Platform",
-                "Security", "Transports",
+                "RowStore", "Security", "Transports",
             ],
             swiftSettings: cold),
 

@@ -88,6 +88,13 @@ struct LoginClient: Sendable {
         return isMeant
     }
 
+    /// A topic filter that this client alone is allowed by; nil for none, and for what would reach further by what a
+    /// name holds.
+    func filter(_ topic: String) -> AccessFilter? {
+        guard let text = try? filled(TokenAccess.Rule(allows: true, action: .all, topic: topic), userName, []) else { return nil }
+        return AccessFilter(Array(text.utf8), isPattern: true)
+    }
+
     /// A rule's filter, with what stands for the client in a part of a level filled in; what fills a level is the
     /// core's. Nil for a rule that says nothing for this client: an allowing one must not reach further by what a name
     /// holds.

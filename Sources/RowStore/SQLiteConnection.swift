@@ -142,6 +142,19 @@ package final class PreparedStatement {
         _ = sqlite_bind_static(handle, index, bytes.baseAddress, sqlite3_uint64(bytes.count))
     }
 
+    /// A copy of a text, UTF-8: a blob would be equal to no text.
+    package func bind(text: [UInt8], at index: Int32) {
+        text.withUnsafeBytes { bytes in
+            let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+            guard let start = bytes.baseAddress else {
+                // Without an address it would be NULL.
+                sqlite3_bind_text(handle, index, "", 0, copied)
+                return
+            }
+            sqlite3_bind_text(handle, index, start.assumingMemoryBound(to: CChar.self), Int32(clamping: bytes.count), copied)
+        }
+    }
+
     /// Goes on to the next row; false when there is none.
     package func step() throws(SQLiteError) -> Bool {
         switch sqlite3_step(handle) {

@@ -207,12 +207,33 @@ import Testing
         #expect(missing.contains { $0.contains("needs auth_opt_jwt_secret") })
     }
 
+    @Test func `go-auth's database of users is asked by its queries`() throws {
+        let result = read(
+            """
+            listener 1
+            plugin go-auth.so
+            plugin_opt_backends sqlite
+            plugin_opt_sqlite_source /u.db
+            plugin_opt_sqlite_userquery SELECT pass FROM account WHERE username = ? limit 1
+            plugin_opt_sqlite_superquery SELECT 1
+            plugin_opt_sqlite_disable_superuser true
+            """)
+        #expect(!result.hasErrors, "\(result.texts)")
+        let logins = result.configuration.listeners[0].security.logins
+        #expect(logins.goAuth?.databasePath == "/u.db" && logins.isChain && logins.bringsRules)
+        #expect(logins.goAuth?.userQuery == "SELECT pass FROM account WHERE username = ? limit 1")
+        #expect(logins.goAuth?.superuserQuery == nil && logins.goAuth?.accessQuery == nil)
+        let memory = read("listener 1\nplugin go-auth.so\nplugin_opt_backends sqlite\nplugin_opt_sqlite_source memory")
+        #expect(memory.texts.contains { $0.contains("expected the path of a database") })
+        #expect(memory.texts.contains { $0.contains("needs auth_opt_sqlite_userquery") })
+    }
+
     @Test func `go-auth's other back ends are refused by name, and what is missing is said`() {
         func errors(_ lines: String) -> [String] {
             read("listener 1\nallow_anonymous false\nplugin go-auth.so\n\(lines)").texts.filter { $0.hasPrefix("Error") }
         }
         let redis = errors("plugin_opt_backends http, redis\nplugin_opt_http_getuser_uri /u")
-        #expect(redis.first?.contains("expected files, http and jwt") == true)
+        #expect(redis.first?.contains("expected files, http, jwt and sqlite") == true)
         #expect(errors("").count == 1 && errors("plugin_opt_backends http").first?.contains("http_getuser_uri") == true)
         #expect(errors("plugin_opt_backends files").first?.contains("files_password_path") == true)
         #expect(errors("plugin_opt_backends http\nplugin_opt_http_getuser_uri user").first?.contains("begins with /") == true)

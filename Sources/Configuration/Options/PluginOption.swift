@@ -36,13 +36,14 @@ extension BuiltInPlugin {
         let hashing = "files say of each hash themselves how it was made"
         let logging = "log_type and log_dest say what is logged, and where"
         let cache = "answers are remembered in the broker's own memory"
+        let opening = "a database is opened when it is first asked, and anew after an error"
         let uri = PluginOption(name: "", expected: "a path that begins with /", isRight: { $0.hasPrefix("/") })
         func path(_ name: String) -> PluginOption { PluginOption(name: name, expected: uri.expected, isRight: uri.isRight) }
         return [
             PluginOption(
                 name: "backends",
                 expected:
-                    "files, http and jwt: users of other back ends can be kept by dynamic security or in a password_file, or be asked "
+                    "files, http, jwt and sqlite: users of other back ends can be kept by dynamic security or in a password_file, or be asked "
                     + "for over http by a service in front of them",
                 isRight: { text in
                     let names = text.split(separator: ",").map { String($0).trimmed }
@@ -85,6 +86,12 @@ extension BuiltInPlugin {
                 isRight: { $0 == "false" }),
             PluginOption(
                 name: "jwt_skip_acl_expiration", expected: "false: a token's end ends the connection", isRight: { $0 == "false" }),
+            PluginOption(
+                name: "sqlite_source", expected: "the path of a database",
+                isRight: { !$0.isEmpty && $0 != "memory" && !$0.hasPrefix(":") }),
+            PluginOption(name: "sqlite_userquery"), PluginOption(name: "sqlite_superquery"), PluginOption(name: "sqlite_aclquery"),
+            isTrueOrFalse("sqlite_disable_superuser"), ignored("sqlite_connect_tries", opening),
+            ignored("sqlite_max_life_time", opening),
             ignored("cache_type", cache), ignored("cache_reset", cache), ignored("cache_refresh", cache),
             ignored("log_level", logging),
             ignored("log_dest", logging), ignored("log_file", logging), ignored("hasher", hashing),

@@ -164,6 +164,10 @@ extension ConfigurationReading {
         where goAuth.backEnds.contains(.jwt) && options[needed] == nil {
             log.error("the back end jwt needs auth_opt_\(needed) after it.", at: draft.position, option: "plugin")
         }
+        for needed in ["sqlite_source", "sqlite_userquery"]
+        where goAuth.backEnds.contains(.sqlite) && options[needed] == nil {
+            log.error("the back end sqlite needs auth_opt_\(needed) after it.", at: draft.position, option: "plugin")
+        }
         if goAuth.asksService, goAuth.usesTLS, !goAuth.verifiesPeer {
             log.warning(
                 "with auth_opt_http_verify_peer false anybody between here and \(goAuth.host) can read the passwords, and let in "

@@ -20,7 +20,9 @@ public struct LoginConfiguration: Sendable, Equatable {
     public var isChain: Bool { chain != nil || bringsRules }
 
     /// Whether logins may bring rules along: whether anybody is asked over the network.
-    public var bringsRules: Bool { http.url != nil || http.rulesURL != nil || goAuth?.asksService == true }
+    public var bringsRules: Bool {
+        http.url != nil || http.rulesURL != nil || goAuth?.asksService == true || goAuth?.backEnds.contains(.sqlite) == true
+    }
 }
 
 /// A source of logins, as `martlet_auth_chain` names it.
@@ -29,6 +31,8 @@ public enum LoginSourceName: String, Sendable, Equatable, CaseIterable {
     case jwt
     case dynamicSecurity = "dynamic_security"
     case passwordFile = "password_file"
+    /// The database of mosquitto-go-auth's back end.
+    case sqlite
     case http
     /// Tokens that an issuer is asked about.
     case introspection
@@ -61,12 +65,13 @@ public struct HTTPLoginConfiguration: Sendable, Equatable {
     public init() {}
 }
 
-/// mosquitto-go-auth's options, of the back ends `files`, `http` and `jwt`.
+/// mosquitto-go-auth's options, of the back ends `files`, `http`, `jwt` and `sqlite`.
 public struct GoAuthConfiguration: Sendable, Equatable {
     public enum BackEnd: String, Sendable, Equatable {
         case files
         case http
         case jwt
+        case sqlite
     }
 
     public enum ResponseMode: String, Sendable, Equatable, CaseIterable {
@@ -108,6 +113,11 @@ public struct GoAuthConfiguration: Sendable, Equatable {
     public var tokenSecret: String?
     public var tokenUserClaim = "sub"
     public var tokenAccessPath: String?
+    /// Of `sqlite`: the file, and what it is asked.
+    public var databasePath: String?
+    public var userQuery: String?
+    public var superuserQuery: String?
+    public var accessQuery: String?
     /// What user names of the service begin with; nil where prefixes are not looked at.
     public var prefixes: [(prefix: String, backEnd: BackEnd)]?
 
@@ -126,7 +136,7 @@ public struct GoAuthConfiguration: Sendable, Equatable {
             parametersMode.rawValue, "\(timeoutSeconds) \(retryCount)", userAgent, method,
             "\(loginCacheSeconds) \(loginJitterSeconds) \(accessCacheSeconds) \(accessJitterSeconds)",
             (prefixes ?? []).map { "\($0.prefix)=\($0.backEnd)" }.joined(separator: ","), tokenSecret ?? "", tokenUserClaim,
-            tokenAccessPath ?? "",
+            tokenAccessPath ?? "", databasePath ?? "", userQuery ?? "", superuserQuery ?? "", accessQuery ?? "",
         ]
     }
 
@@ -166,6 +176,9 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         accessJitterSeconds = number("acl_jitter_seconds", 0)
         (tokenSecret, tokenAccessPath) = (options["jwt_secret"], options["jwt_acl_path"])
         if options["jwt_userfield"] == "Username" { tokenUserClaim = "username" }
+        (databasePath, userQuery) = (options["sqlite_source"], options["sqlite_userquery"])
+        accessQuery = options["sqlite_aclquery"]
+        superuserQuery = isTrue("disable_superuser") || isTrue("sqlite_disable_superuser") ? nil : options["sqlite_superquery"]
         guard isTrue("check_prefix") else { return }
         prefixes = zip(words("prefixes"), backEnds).map { (prefix: $0, backEnd: $1) }
     }

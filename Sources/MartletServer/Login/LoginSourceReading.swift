@@ -49,9 +49,14 @@ struct LoginSourceReading {
         return problems
     }
 
-    /// - Parameter present: the sources that are no services.
+    /// - Parameters:
+    ///   - logins: what is configured.
+    ///   - present: the sources that are no services.
+    ///   - workers: ask databases.
+    ///   - services: by what services are asked.
     mutating func chain(
-        _ logins: LoginConfiguration, _ present: [LoginSourceName: any LoginSource], _ services: ServiceAccess
+        _ logins: LoginConfiguration, _ present: [LoginSourceName: any LoginSource], workers: WorkerPool,
+        _ services: ServiceAccess
     ) -> LoginChain {
         var sources = present
         let staleSeconds = logins.unavailable == .allowCached ? Self.staleSeconds : 0
@@ -74,6 +79,16 @@ struct LoginSourceReading {
                 seconds: isCached ? UInt64(goAuth.accessCacheSeconds) : 0, jitterSeconds: UInt64(goAuth.accessJitterSeconds))
             rules = CachedRulesSource(source, cache: services.cache, terms: terms)
         }
+        if let goAuth = logins.goAuth, goAuth.backEnds.contains(.sqlite), let path = goAuth.databasePath,
+            let query = goAuth.userQuery
+        {
+            let queries = DatabaseLoginSource.Queries(
+                user: query, superuser: goAuth.superuserQuery, access: goAuth.accessQuery)
+            sources[.sqlite] = cached(
+                DatabaseLoginSource(sqlite: path, queries, workers: workers),
+                seconds: goAuth.cachesAnswers ? goAuth.loginCacheSeconds : 0,
+                jitter: goAuth.cachesAnswers ? goAuth.loginJitterSeconds : 0)
+        }
         if let client = client("martlet_http_authorize_url", logins.http.rulesURL, logins.http, services) {
             let terms = LoginCache.Terms(
                 seconds: UInt64(logins.cacheSeconds), jitterSeconds: UInt64(logins.cacheJitterSeconds),
@@ -81,11 +96,7 @@ struct LoginSourceReading {
             rules = CachedRulesSource(
                 HTTPRulesSource(client, fields: fields(logins.http)), cache: services.cache, terms: terms)
         }
-        var order = logins.chain ?? LoginSourceName.allCases
-        if logins.chain == nil, let goAuth = logins.goAuth, goAuth.backEnds.first == .http {
-            // As its lines have it.
-            order = [.jwt, .dynamicSecurity, .goAuth, .passwordFile, .http, .introspection]
-        }
+        let order = logins.chain ?? Self.usualOrder(logins.goAuth)
         for name in logins.chain ?? [] where sources[name] == nil && problems.isEmpty {
             // Dynamic security whose file is missing has been spoken of.
             guard name != .dynamicSecurity else { continue }
@@ -93,6 +104,20 @@ struct LoginSourceReading {
         }
         return LoginChain(
             order.compactMap { sources[$0] }, rules: rules, tallies: services.tallies, report: services.report)
+    }
+
+    /// Back ends of go-auth are asked as its lines have them.
+    private static func usualOrder(_ goAuth: GoAuthConfiguration?) -> [LoginSourceName] {
+        let named = (goAuth?.backEnds ?? []).map { backEnd -> LoginSourceName in
+            switch backEnd {
+            case .files: .passwordFile
+            case .http: .goAuth
+            case .jwt: .jwt
+            case .sqlite: .sqlite
+            }
+        }
+        let first = [LoginSourceName.jwt, .dynamicSecurity].filter { !named.contains($0) }
+        return first + named + LoginSourceName.allCases.filter { !first.contains($0) && !named.contains($0) }
     }
 
     /// go-auth's service, if it has one.

@@ -120,7 +120,7 @@ extension SecurityTables {
                 present[.introspection] = byToken.introspection
                 present[.passwordFile] = security.authenticator as? any LoginSource
                 present[.dynamicSecurity] = directory.map { DirectoryAuthenticator(directory: $0, next: nil, workers: workers) }
-                security.sources = logins.chain(configuration.logins, present, services)
+                security.sources = logins.chain(configuration.logins, present, workers: workers, services)
                 security.authenticator = security.sources
                 security.takesRulesFromLogins = configuration.logins.bringsRules || configuration.tokens.isEnabled
                 problems += logins.takeProblems()

@@ -73,6 +73,7 @@ struct FileRights {
                 ("martlet_http_auth_certfile", security.logins.http.certificateFile),
                 ("martlet_http_auth_keyfile", security.logins.http.keyFile),
                 ("martlet_http_auth_token_file", security.logins.http.tokenFile),
+                ("auth_opt_sqlite_source", security.logins.goAuth?.databasePath),
                 ("martlet_jwt_keys", security.tokens.keysFile), ("martlet_jwt_secret_file", security.tokens.secretFile),
                 ("martlet_jwt_cafile", security.tokens.authoritiesFile),
                 ("martlet_introspection_secret_file", security.tokens.introspection.secretFile),

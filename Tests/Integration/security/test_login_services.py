@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 import re
+import sqlite3
 import subprocess
 import time
 
@@ -332,6 +333,62 @@ def go_auth_hash(password: str) -> str:
     salt = b"0123456789abcdef"
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, 1000, dklen=32)
     return f"PBKDF2$sha512$1000${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+
+
+class TestDatabase:
+    LINES = (
+        "allow_anonymous false\nauth_plugin /usr/share/mosquitto/go-auth.so\nauth_opt_backends sqlite,files\nauth_opt_files_password_path {directory}/pw\n"
+        "auth_opt_sqlite_source {directory}/users.db\nauth_opt_sqlite_userquery SELECT pass FROM account WHERE username = ? LIMIT 1\n"
+        "auth_opt_sqlite_superquery SELECT COUNT(*) FROM account WHERE username = $1 AND super = 1\n"
+        "auth_opt_sqlite_aclquery SELECT topic FROM acl WHERE username = ? AND (rw & ?) != 0\n"
+    )
+
+    def make(self, tmp_path, users: list, rules: list):
+        database = sqlite3.connect(tmp_path / "users.db")
+        database.execute("CREATE TABLE account(username TEXT, pass TEXT, super INTEGER)")
+        database.execute("CREATE TABLE acl(username TEXT, topic TEXT, rw INTEGER)")
+        database.executemany("INSERT INTO account VALUES(?, ?, ?)", users)
+        database.executemany("INSERT INTO acl VALUES(?, ?, ?)", rules)
+        database.commit()
+        return database
+
+    def test_users_and_their_topics_come_from_the_database(self, start_broker, tmp_path):
+        (tmp_path / "pw").write_text(f"carl:{go_auth_hash('c')}\n")
+        users = [("ann", go_auth_hash("secret"), 1), ("bob", go_auth_hash("b"), 0), ("odd", "plain", 0), ("none", None, 0)]
+        rules = [("bob", "out/%u/#", 2), ("bob", "in/%c", 5), ("bob", "part-%c/x", 2), ("bob", "#/no", 7)]
+        database = self.make(tmp_path, users, rules)
+        broker = start_broker(configuration=self.LINES)
+        assert log_in(broker, "bob", "wrong") == NOT_AUTHORIZED
+        assert log_in(broker, "carl", "c") == 0, "of the file"
+        assert log_in(broker, "carl", "x") == log_in(broker, "none", "x") == log_in(broker, "' OR 1=1 --", "b") == NOT_AUTHORIZED
+        assert log_in(broker, "odd", "plain") == SERVER_UNAVAILABLE
+        broker.wait_for_log("The login source sqlite has a password's hash of a form that is not known here")
+        wire = Wire(broker.port)
+        assert wire.connect("c1", user="bob", password="b")[1] == 0
+        assert wire.subscribe("in/c1") < 0x80 <= wire.subscribe("in/c2")
+        for topic, refused in [("out/bob/x", False), ("part-c1/x", False), ("part-c2/x", True), ("in/c1", True)]:
+            wire.publish(topic, "x", qos=1)
+            assert (wire.receive(PUBACK).body[2:3] == bytes([NOT_AUTHORIZED])) == refused, topic
+        wire.close()
+        wire = Wire(broker.port)
+        assert wire.connect("c2", user="ann", password="secret")[1] == 0
+        wire.publish("anything", "x", qos=1)
+        assert wire.receive(PUBACK).body[2:3] != bytes([NOT_AUTHORIZED])
+        wire.close()
+        database.execute("UPDATE account SET pass = ? WHERE username = 'bob'", (go_auth_hash("new"),))
+        database.commit()
+        assert log_in(broker, "bob", "b") == NOT_AUTHORIZED and log_in(broker, "bob", "new") == 0
+
+    def test_a_database_that_is_not_there_keeps_nobody_of_the_file_out(self, start_broker, tmp_path):
+        (tmp_path / "pw").write_text(f"carl:{go_auth_hash('c')}\n")
+        broker = start_broker(configuration=self.LINES)
+        assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
+        broker.wait_for_log("The login source sqlite cannot be read: unable to open database file")
+        assert log_in(broker, "carl", "c") == 0
+        self.make(tmp_path, [("ann", go_auth_hash("secret"), 0)], [])
+        assert log_in(broker, "ann", "secret") == 0
+        (tmp_path / "users.db").write_bytes(b"no database" * 1000)
+        assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
 
 
 class TestGoAuth:
