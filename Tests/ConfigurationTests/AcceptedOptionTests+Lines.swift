@@ -96,6 +96,10 @@ extension AcceptedOptionTests {
         .global("martlet_max_connections_per_network 5 /16 /64") {
             $0.limits.connectionsPerNetwork = NetworkConnectionLimit(count: 5, ipv4Bits: 16, ipv6Bits: 64)
         },
+        .global("martlet_clientid_prefix %u-") {
+            $0.limits.userIdentifierPrefix = "%u-"
+            $0.listeners[0].userIdentifierPrefix = "%u-"
+        },
         .global("martlet_max_handshakes 9") { $0.limits.handshakesMax = 9 },
         .global("martlet_max_handshakes 0") { $0.limits.handshakesMax = nil },
 
@@ -263,6 +267,7 @@ extension AcceptedOptionTests {
         .listener("martlet_deny_from 10.0.0.0/8") { $0.addresses.denied = ["10.0.0.0/8"].compactMap { NetworkRange($0) } },
         .listener("martlet_allow_from_file a\nmartlet_allow_from_file b c") { $0.addresses.allowedFiles = ["a", "b c"] },
         .listener("martlet_deny_from_file a") { $0.addresses.deniedFiles = ["a"] },
+        .listener("martlet_clientid_prefix a-") { $0.userIdentifierPrefix = "a-" },
         .listener("martlet_max_connections_per_second 7") { $0.connectionsPerSecondMax = 7 },
         .listener("websockets_origin http://a\nwebsockets_origin http://b") { $0.webSocketOrigins = ["http://a", "http://b"] },
         .listener("http_dir /srv") { $0.httpDirectory = "/srv" },

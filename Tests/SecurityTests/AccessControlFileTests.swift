@@ -34,6 +34,49 @@ import Testing
         #expect(file.warnings.isEmpty)
     }
 
+    @Test(arguments: [
+        ("write,qos<=1,retain=no", [true, false, true, false, false, false]),
+        ("write,qos=1", [false, false, true, true, false, false]),
+        ("readwrite,retain=yes", [false, true, false, true, false, true]),
+        ("write,qos<=2", [true, true, true, true, true, true]),
+    ])
+    func `a line may let some messages be published alone`(access: String, expected: [Bool]) throws {
+        let policy = try read("pattern \(access) a/%c/#\n").control.policy(userName: nil, clientIdentifier: "d1")
+        let topic = Array("a/d1/x".utf8)
+        let found = [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].flatMap { qos in
+            [false, true].map { retain in
+                topic.withUnsafeBytes { policy.mayPublish(topic: $0, qos: qos, retain: retain) }
+            }
+        }
+        #expect(found == expected)
+        #expect(policy.writes("a/d1/x") && policy.reads("a/d1/x") == access.hasPrefix("read"))
+        #expect(!policy.writes("a/d2/x"))
+    }
+
+    @Test func `what several lines grant for some messages adds up, and what is denied stays so`() throws {
+        let file = try read("topic write,qos=0 a\ntopic write,qos=1,retain=yes a\ntopic write,qos=0 b\ntopic deny b\n")
+        let policy = file.control.policy(userName: nil, clientIdentifier: "c")
+        func may(_ topic: String, _ qos: QoS, _ retain: Bool) -> Bool {
+            Array(topic.utf8).withUnsafeBytes { policy.mayPublish(topic: $0, qos: qos, retain: retain) }
+        }
+        #expect(may("a", .atMostOnce, true) && may("a", .atLeastOnce, true) && !may("a", .atLeastOnce, false))
+        #expect(!may("b", .atMostOnce, false) && !policy.writes("b"))
+    }
+
+    @Test(arguments: [
+        ("write,qos=3", "\"qos=3\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes or retain=no"),
+        ("write,", "\"\" is not a condition"),
+        ("read,qos=1", "\"read,qos=1\": conditions are for what is published; write them behind write or readwrite."),
+        ("deny,retain=yes", "\"deny,retain=yes\": conditions are for what is published"),
+        ("write,qos=1,qos=2", "no message can meet the conditions of \"write,qos=1,qos=2\"."),
+        ("some,qos=1", "\"some,qos=1\" is not an access type; expected read, write, readwrite or deny"),
+    ])
+    func `conditions that cannot be meant are told with their line`(access: String, words: String) throws {
+        let error = try #require(throws: SecurityFileError.self) { try read("topic read x\ntopic \(access) a\n") }
+        #expect(error.problems.count == 1 && error.problems[0].line == 2)
+        #expect(error.problems[0].message.hasPrefix(words), "\(error)")
+    }
+
     @Test func `all that is wrong is told at once, with file and line`() throws {
         let error = try #require(throws: SecurityFileError.self) {
             try read(

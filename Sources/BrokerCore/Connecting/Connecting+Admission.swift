@@ -24,6 +24,7 @@ extension Connecting {
         }
         // The login may have told who the user is, and the list of bans may be another one meanwhile.
         try shard.authentication.checkIsWelcome(connect, connection)
+        try checkUserPrefix(connect, login.userName, shard.settings.policy(of: connection.info.listener))
         let existing = existingSession(connect, login, connection)
         try checkMemory(existing)
         try checkOwner(existing, connection)

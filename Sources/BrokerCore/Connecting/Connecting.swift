@@ -149,7 +149,9 @@ struct Connecting {
         }
         try checkIdentifier(connect, policy)
         if connect.packet.clientIdentifier.isEmpty {
-            connect.packet.clientIdentifier = assignedIdentifier(prefix: policy.assignedIdentifierPrefix)
+            // The user that CONNECT names; who turns out to be another one is refused by `checkUserPrefix`.
+            let prefix = Self.identifierPrefix(policy, connect.userName) ?? Array(policy.assignedIdentifierPrefix.utf8)
+            connect.packet.clientIdentifier = assignedIdentifier(prefix: prefix)
             connect.hasAssignedIdentifier = true
         }
         connect.isNamed = true
@@ -167,12 +169,45 @@ struct Connecting {
         }
     }
 
+    /// Whether the identifier is one of those that the user may have, who is known by now.
+    func checkUserPrefix(_ connect: PendingConnect, _ userName: EncodedString?, _ policy: ListenerPolicy) throws(ConnectRefusal) {
+        guard !policy.userIdentifierPrefix.isEmpty else { return }
+        guard let prefix = Self.identifierPrefix(policy, userName) else {
+            throw ConnectRefusal(
+                .clientIdentifierNotValid, "Client Identifiers begin with the user name here, and there is none.",
+                failure: .noUserName)
+        }
+        guard connect.packet.clientIdentifier.bytes.starts(with: prefix) else {
+            let text = String(decoding: prefix, as: UTF8.self)
+            throw ConnectRefusal(
+                .clientIdentifierNotValid, "Client Identifiers must begin with \"\(text)\" here.", failure: .otherUser)
+        }
+    }
+
+    /// What a user's identifiers begin with; nil where nothing is asked for, or the user name that is asked for is not
+    /// there.
+    private static func identifierPrefix(_ policy: ListenerPolicy, _ userName: EncodedString?) -> [UInt8]? {
+        guard !policy.userIdentifierPrefix.isEmpty else { return nil }
+        var prefix: [UInt8] = []
+        var rest = Array(policy.userIdentifierPrefix.utf8)[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%"), rest.first == UInt8(ascii: "u") else {
+                prefix.append(byte)
+                continue
+            }
+            guard let userName else { return nil }
+            rest = rest.dropFirst()
+            prefix += userName.bytes
+        }
+        return prefix
+    }
+
     /// An identifier that no session has, and that lives on this shard. Whoever knows it may take the session over: its
     /// 128 bits are random. [MQTT-3.2.2-16 v5] [MQTT-3.1.3-6 v3.1.1]
-    private func assignedIdentifier(prefix: String) -> EncodedString {
+    private func assignedIdentifier(prefix: [UInt8]) -> EncodedString {
         let digits = Array("0123456789ABCDEF".utf8)
         while true {
-            var text = Array(prefix.utf8)
+            var text = prefix
             var bits: UInt64 = 0
             for position in 0..<32 {
                 if position % 16 == 0 { bits = shard.nextRandom() }

@@ -71,21 +71,18 @@ struct AccessChecks {
         shard.armKeepAlive(connection, seconds: UInt16(seconds))
     }
 
-    func mayPublish(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
-        session.owner.access?.mayPublish(topic: topic) ?? true || decision(.publish, topic, session) == true
-    }
-
     func mayReceive(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
         session.mayReceive(topic)
     }
 
     /// Whether a will may be published; of a client whose listener is no more, if it might be at each of the others.
-    func mayPublishWill(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
+    func mayPublish(_ will: Will, _ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
         guard session.owner.listener.map({ shard.settings.policy(of: $0).isClosed }) ?? true else {
-            return mayPublish(session, topic)
+            return session.owner.access?.mayPublish(topic: topic, qos: will.qos, retain: will.retain) ?? true
+                || decision(.publish, topic, session) == true
         }
         return policies(ofListener: nil, userName: session.owner.userName, clientIdentifier: session.clientIdentifier)
-            .allSatisfy { $0.mayPublish(topic: topic) }
+            .allSatisfy { $0.mayPublish(topic: topic, qos: will.qos, retain: will.retain) }
     }
 
     /// The rules in force for somebody who came in by a listener, all of which must agree; those of every listener if

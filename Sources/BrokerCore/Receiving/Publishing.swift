@@ -331,7 +331,7 @@ struct Publishing {
                 return (.quotaExceeded, .noRoom, BridgeStateTopics.tooMuchWords)
             }
         }
-        if let access = session.owner.access, !access.mayPublish(topic: topic),
+        if let access = session.owner.access, !access.mayPublish(topic: topic, qos: view.qos, retain: view.retain),
             shard.accessChecks.decision(.publish, topic, session) != true
         {
             return (.notAuthorized, .notAuthorised, "not authorized to publish to this topic")

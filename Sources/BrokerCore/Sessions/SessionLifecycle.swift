@@ -54,7 +54,7 @@ struct SessionLifecycle {
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { shard.now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
-            if let reason = dueWillObjection(session, topic) {
+            if let reason = dueWillObjection(will, session, topic) {
                 if reason == .notAuthorised { shard.statistics.denials.count(.will) }
                 let size = topic.count + properties.count + will.payload.count
                 shard.drops.drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
@@ -78,10 +78,10 @@ struct SessionLifecycle {
 
     /// What stands in the way of a will when it is due: the rules may have changed since its CONNECT was taken, and a
     /// store may hold any.
-    private func dueWillObjection(_ session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
+    private func dueWillObjection(_ will: Will, _ session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
         guard BridgeStateTopics.isOpenToClients(topic),
             topic.first != UInt8(ascii: "$") || !shard.bridgeStateTopics.isOfOwnBridge(topic),
-            shard.accessChecks.mayPublishWill(session, topic)
+            shard.accessChecks.mayPublish(will, session, topic)
         else { return .notAuthorised }
         return shard.publishing.isTooDeep(topic) || shard.publishing.isTooLong(topic) ? .refused : nil
     }

@@ -124,13 +124,21 @@ public final class AccessPolicy: Sendable {
         self.rights = rights
     }
 
-    /// Whether the client may publish to a topic; `topic` is a checked topic name.
-    public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool {
+    /// Whether the client may publish to a topic in some way; `topic` is a checked topic name.
+    public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool { mayPublish(topic, .someWrite) }
+
+    /// Whether the client may publish such a message to a topic; `topic` is a checked topic name.
+    public func mayPublish(topic: UnsafeRawBufferPointer, qos: QoS, retain: Bool) -> Bool {
+        mayPublish(topic, [.write, .write(qos, retain: retain)])
+    }
+
+    @inline(__always)
+    private func mayPublish(_ topic: UnsafeRawBufferPointer, _ wanted: AccessPermission) -> Bool {
         if let rights {
             let verdict = rights.mayPublish(topic, identity)
             if verdict != .deferred { return verdict == .granted }
         }
-        return grants(.write, on: topic)
+        return grants(wanted, on: topic)
     }
 
     /// Whether a rule that names topics below `$SYS` lets the client publish to one of them, and not just a default.
@@ -139,7 +147,7 @@ public final class AccessPolicy: Sendable {
             let verdict = rights.mayPublishByRole(topic, identity)
             if verdict != .deferred { return verdict == .granted }
         }
-        return grants(.write, on: topic)
+        return grants(.someWrite, on: topic)
     }
 
     /// Whether messages of a topic may reach the client; `topic` is a checked topic name.
@@ -166,16 +174,17 @@ public final class AccessPolicy: Sendable {
         return grants(own) ?? grants(patterns) ?? false
     }
 
+    /// - Parameter wanted: one of these is enough.
     @inline(__always)
     private func grants(_ wanted: AccessPermission, on topic: UnsafeRawBufferPointer) -> Bool {
         if let own {
             let found = own.permissions(for: topic, identity)
             if found.contains(.deny) { return false }
-            if found.contains(wanted) { return true }
+            if !found.isDisjoint(with: wanted) { return true }
         }
         guard let patterns else { return false }
         let found = patterns.permissions(for: topic, identity)
-        return found.contains(wanted) && !found.contains(.deny)
+        return !found.isDisjoint(with: wanted) && !found.contains(.deny)
     }
 }
 
@@ -191,7 +200,8 @@ extension AccessPolicy {
         let file = file ?? "the access list"
         guard let asked = AccessFilter(topic, isPattern: false)?.levels, let rule = denial(own, asked) ?? denial(patterns, asked)
         else {
-            return "no line of \(file) allows it"
+            let isOfOthers = wanted == .write && grants(.someWrite, on: topic)
+            return "no line of \(file) allows it\(isOfOthers ? " with this QoS and RETAIN" : "")"
         }
         return rule.line > 0 ? "line \(rule.line) of \(file) denies it" : "\(file) denies it"
     }
@@ -309,7 +319,7 @@ extension AccessPolicy {
     /// What decides whether the client may publish to a topic, or receive its messages; `topic` is one without
     /// wildcards.
     public func explanation(of action: AccessAction, topic: TopicName) -> AccessExplanation {
-        let wanted: AccessPermission = action == .publish ? .write : .read
+        let wanted: AccessPermission = action == .publish ? .someWrite : .read
         return topic.bytes.withUnsafeBytes { bytes in
             let isAllowed = action == .publish ? mayPublish(topic: bytes) : mayReceive(topic: bytes)
             let byRole = explanationByRole(isAllowed) { role in
@@ -369,7 +379,9 @@ extension AccessPolicy {
         that says: AccessPermission, in list: AccessRules?, _ matches: ([AccessFilter.Level]) -> Bool
     ) -> Int? {
         list?.rules.first { rule in
-            guard rule.permission.contains(says), let levels = rule.filter.levels(for: identity, says) else { return false }
+            guard !rule.permission.isDisjoint(with: says), let levels = rule.filter.levels(for: identity, says) else {
+                return false
+            }
             return matches(levels)
         }?.line
     }

@@ -1,3 +1,5 @@
+public import MQTTCodec
+
 /// Grows the tree of an access list, rule by rule.
 package struct AccessTreeBuilder {
     package struct Edge: Hashable {
@@ -52,10 +54,13 @@ package struct AccessTreeBuilder {
 }
 
 /// What a line of an access file grants, or takes away.
+///
+/// The permission to publish may be one for some messages alone: then it is a set of pairs of QoS and RETAIN, each of
+/// which has a bit, so that what several lines grant adds up, and a message costs no other question than one bit.
 public struct AccessPermission: OptionSet, Sendable, Hashable {
-    public let rawValue: UInt8
+    public let rawValue: UInt16
 
-    public init(rawValue: UInt8) { self.rawValue = rawValue }
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// Messages of the topic may reach the client.
     public static let read = AccessPermission(rawValue: 1)
@@ -63,6 +68,14 @@ public struct AccessPermission: OptionSet, Sendable, Hashable {
     public static let write = AccessPermission(rawValue: 2)
     /// Neither, whatever another line of the same list grants.
     public static let deny = AccessPermission(rawValue: 4)
+
+    /// The client may publish messages of this QoS, with or without RETAIN.
+    public static func write(_ qos: QoS, retain: Bool) -> AccessPermission {
+        AccessPermission(rawValue: 8 << (2 * UInt16(qos.rawValue) + (retain ? 1 : 0)))
+    }
+
+    /// All that lets a client publish in some way.
+    public static let someWrite = AccessPermission(rawValue: 2 | 0b111111 << 3)
 }
 
 /// One line of an access file: a permission, and the topics that it is about.

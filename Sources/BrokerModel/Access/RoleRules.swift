@@ -242,7 +242,7 @@ package struct AccessIdentity: Sendable {
         self.clientIdentifier = clientIdentifier.bytes
         self.userName = userName?.bytes ?? []
         func permissions(_ name: [UInt8]) -> AccessPermission {
-            spansLevels || !name.contains(UInt8(ascii: "/")) ? [.read, .write, .deny] : .deny
+            spansLevels || !name.contains(UInt8(ascii: "/")) ? [.read, .someWrite, .deny] : .deny
         }
         clientIdentifierPermissions = permissions(self.clientIdentifier)
         userNamePermissions = permissions(self.userName)

@@ -306,6 +306,9 @@ public struct ListenerPolicy: Sendable {
     public var connectionsPerSecondMax: Int?
     /// What Client Identifiers must begin with; nil for anything. `clientid_prefixes`
     public var clientIdentifierPrefix: String?
+    /// What Client Identifiers must begin with, in which `%u` stands for the user name; empty for anything.
+    /// `martlet_clientid_prefix`
+    public var userIdentifierPrefix = ""
     /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing.
     /// `mount_point`
     public var mountPoint: [UInt8] = []

@@ -34,10 +34,11 @@ extension ConfigurationOption {
     init<Value: Sendable>(
         _ name: String, _ path: any WritableKeyPath<BrokerConfiguration, Value> & Sendable,
         own: any WritableKeyPath<ListenerDraft, Value?> & Sendable,
-        inForce: any KeyPath<ListenerConfiguration, Value> & Sendable, _ syntax: ValueSyntax<Value>, _ summary: String
+        inForce: any KeyPath<ListenerConfiguration, Value> & Sendable, _ syntax: ValueSyntax<Value>, _ summary: String,
+        reload isReloadable: Bool = false
     ) {
-        let common = Self(name, path, syntax, summary)
-        let listener = Self(name, optional: own, syntax, summary)
+        let common = Self(name, path, syntax, summary, reload: isReloadable)
+        let listener = Self(name, optional: own, syntax, summary, reload: isReloadable)
         self = common
         section = .listenerOrGlobal
         if case .global(let setter) = common.action, case .listener(let listenerSetter) = listener.action {
@@ -177,6 +178,8 @@ struct ListenerDraft: Sendable {
     var allowsAnonymous: Bool?
     /// `listener_auto_id_prefix`.
     var assignedIdentifierPrefix: String?
+    /// `martlet_clientid_prefix` in the listener's section.
+    var userIdentifierPrefix: String?
     /// `martlet_durability` in the listener's section.
     var durability: Durability?
     /// The plug-ins that serve this listener alone.

@@ -56,6 +56,13 @@ extension ConfigurationOption {
             "How long the session of a disconnected client is kept at most, whatever the client asks for; without it, for ever.",
             reload: true),
         .init(
+            "martlet_clientid_prefix", \BrokerConfiguration.limits.userIdentifierPrefix, own: \ListenerDraft.userIdentifierPrefix,
+            inForce: \ListenerConfiguration.userIdentifierPrefix, .identifierPrefix,
+            """
+            What client identifiers have to begin with; %u stands for the user name, so that %u- keeps each user to identifiers of their own.
+            Identifiers that the broker assigns begin so too. In a listener's section, for its clients.
+            """, reload: true),
+        .init(
             "martlet_max_session_expiry_interval", \BrokerConfiguration.limits.sessionExpiryIntervalSecondsMax,
             .limit(Int(UInt32.max)),
             "The longest session expiry interval in seconds; 0 means any.", reload: true),

@@ -203,6 +203,15 @@ extension ValueSyntax where Value == SlowClients {
     }
 }
 
+extension ValueSyntax where Value == String {
+    /// A text at the beginning of a Client Identifier; empty, which no text stands for, for none.
+    static var identifierPrefix: ValueSyntax {
+        ValueSyntax(
+            shape: "TEXT", expected: "at most 50 bytes, in which %u may stand for the user name", extent: .line,
+            parse: { $0.utf8.count <= 50 ? $0 : nil }, render: { $0.isEmpty ? nil : $0 })
+    }
+}
+
 extension ValueSyntax where Value == CertificateNameChoice {
     /// `cn`, `san-uri 2` and the like.
     static var certificateName: ValueSyntax {

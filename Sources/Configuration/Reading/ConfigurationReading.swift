@@ -459,6 +459,7 @@ extension ConfigurationReading {
             draft.configuration.security.add(firstUser, isOpened: draft.allowsAnonymous != nil || hasListenerSecurity)
         }
         if let prefix = draft.assignedIdentifierPrefix { draft.configuration.security.assignedIdentifierPrefix = prefix }
+        draft.configuration.userIdentifierPrefix = draft.userIdentifierPrefix ?? configuration.limits.userIdentifierPrefix
         draft.configuration.durability = draft.durability ?? configuration.persistence.durability
         draft.configuration.isDispensable = draft.configuration.isAdministrationSocket
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }

@@ -322,6 +322,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var memoryBytesMax: Int?
     /// `martlet_max_connections_per_second_per_address`: new connections from one address.
     public var connectionsPerSecondPerAddressMax: Int?
+    /// `martlet_clientid_prefix` outside of every listener's section.
+    public var userIdentifierPrefix = ""
     /// `martlet_max_connections_per_second` outside of every listener's section: new connections of all of them.
     public var connectionsPerSecondMax: Int?
     /// `martlet_max_connections_per_address`: connections at a time from one address.

@@ -50,6 +50,9 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var isClosed = false
     /// `websockets_origin`: the origins that browsers may come from. Empty: any.
     public var webSocketOrigins: [String] = []
+    /// `martlet_clientid_prefix`: what Client Identifiers begin with, `%u` for the user name; its own, or else the
+    /// broker's; empty for anything.
+    public var userIdentifierPrefix = ""
     /// `martlet_durability`: what an acknowledgement to these clients promises while persistence is on; its own, or
     /// else the broker's.
     public var durability = Durability.commit

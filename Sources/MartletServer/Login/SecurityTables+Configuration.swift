@@ -213,7 +213,7 @@ extension ListenerPolicy {
         (takesIdentifierFromCertificate, requiresPasswordToo, knownUsers) = (false, false, nil)
         versions = [.v5]
         // No session of a device is taken over from a page.
-        clientIdentifierPrefix = "dashboard-"
+        (clientIdentifierPrefix, userIdentifierPrefix) = ("dashboard-", "")
     }
 }
 

@@ -134,6 +134,7 @@ extension ListenerPolicy {
         connectionsMax = listener.connectionsMax
         connectionsPerSecondMax = listener.connectionsPerSecondMax
         clientIdentifierPrefix = listener.security.clientIdentifierPrefix
+        userIdentifierPrefix = listener.userIdentifierPrefix
         mountPoint = listener.mountPoint.map { Array($0.utf8) } ?? []
     }
 }

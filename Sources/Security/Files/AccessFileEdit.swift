@@ -18,7 +18,7 @@ public struct AccessFileEdit: Sendable {
     /// A line that says something of topics.
     public struct Rule: Sendable, Hashable {
         public let subject: Subject
-        /// `read`, `write`, `readwrite` or `deny`.
+        /// `read`, `write`, `readwrite` or `deny`; of a line with conditions, these too: `write,qos<=1`.
         public let access: String
         public let topic: String
 
@@ -82,7 +82,9 @@ public struct AccessFileEdit: Sendable {
                 let isPattern = words.first == "pattern"
                 let subject: Subject = isPattern ? .everybody : user.map { .user($0) } ?? .anonymous
                 let (access, topic) = Self.split(words.rest)
-                let isAccess = !topic.isEmpty && Self.accesses.contains(access)
+                // Conditions follow behind a comma: they are shown with it.
+                let type = access.utf8.firstIndex(of: UInt8(ascii: ",")).map { String(access[..<$0]) } ?? access
+                let isAccess = !topic.isEmpty && Self.accesses.contains(type)
                 entries.append(
                     Entry(
                         line: index + 1, text: text,

@@ -244,6 +244,8 @@ extension UInt8 {
 ///     topic deny home/anna/safe
 ///     pattern write devices/%c/#     # for everybody, wherever it stands
 ///
+/// Own extension: `topic write,qos<=1,retain=no sensors/#` lets only such messages be published.
+///
 /// Words are parted by spaces; without a word for the access it is readwrite, and a filter with spaces needs the word.
 /// There are no comments at the end of a line: what looks like one above belongs to the filter.
 public struct AccessControlFile: Sendable {
@@ -316,12 +318,7 @@ public struct AccessControlFile: Sendable {
             rest = rest.trimmedBlanks
             if !rest.isEmpty {
                 let access = String(decoding: word, as: UTF8.self)
-                guard let named = Self.permissions[access] else {
-                    lines.report(
-                        "\"\(access)\" is not an access type; expected read, write, readwrite or deny before a filter that holds a space.",
-                        line: line)
-                    return
-                }
+                guard let named = self.permission(named: access, at: line) else { return }
                 permission = named
                 word = rest
             }
@@ -332,6 +329,49 @@ public struct AccessControlFile: Sendable {
                 return
             }
             add(AccessRule(permission, filter, line: line), isPattern: isPattern, at: line)
+        }
+
+        /// The permission of an access type, with conditions behind commas: `write,qos<=1,retain=no`. nil for one that
+        /// is none, which is reported.
+        private mutating func permission(named access: String, at line: Int) -> AccessPermission? {
+            let words = access.split(separator: ",", omittingEmptySubsequences: false)
+            guard let type = words.first, let named = Self.permissions[String(type)] else {
+                lines.report(
+                    "\"\(access)\" is not an access type; expected read, write, readwrite or deny before a filter that holds a space.",
+                    line: line)
+                return nil
+            }
+            guard words.count > 1 else { return named }
+            guard named.contains(.write) else {
+                lines.report(
+                    "\"\(access)\": conditions are for what is published; write them behind write or readwrite.", line: line)
+                return nil
+            }
+            var (qos, retains) = (Set<QoS>([.atMostOnce, .atLeastOnce, .exactlyOnce]), Set([true, false]))
+            for word in words.dropFirst() {
+                switch word {
+                case "qos=0", "qos<=0": qos.formIntersection([.atMostOnce])
+                case "qos=1": qos.formIntersection([.atLeastOnce])
+                case "qos=2": qos.formIntersection([.exactlyOnce])
+                case "qos<=1": qos.formIntersection([.atMostOnce, .atLeastOnce])
+                case "qos<=2": break
+                case "retain=yes": retains.formIntersection([true])
+                case "retain=no": retains.formIntersection([false])
+                default:
+                    lines.report(
+                        "\"\(word)\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes or retain=no, such as "
+                            + "write,qos<=1,retain=no.", line: line)
+                    return nil
+                }
+            }
+            guard !qos.isEmpty, !retains.isEmpty else {
+                lines.report("no message can meet the conditions of \"\(access)\".", line: line)
+                return nil
+            }
+            guard qos.count < 3 || retains.count < 2 else { return named }
+            var permission = named.subtracting(.write)
+            for qos in qos { for retain in retains { permission.insert(.write(qos, retain: retain)) } }
+            return permission
         }
 
         private mutating func add(_ rule: AccessRule, isPattern: Bool, at line: Int) {
