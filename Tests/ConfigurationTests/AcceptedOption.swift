@@ -37,6 +37,6 @@ struct AcceptedOption: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { line }
 
-    /// The name on the line, of several the last one.
-    var name: String { String((line.split(separator: "\n").last ?? "").prefix { $0 != " " }) }
+    /// The names on its lines.
+    var names: [String] { line.split(separator: "\n").map { String($0.prefix { $0 != " " }) } }
 }

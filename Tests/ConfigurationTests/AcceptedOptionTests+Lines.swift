@@ -299,7 +299,7 @@ extension AcceptedOptionTests {
             useMutual(&$0)
             $0.tls.clientIdentifierSource = CertificateNameChoice(.spiffe)
         },
-        .listener("martlet_certificate_password true") { $0.tls.requiresPasswordToo = true },
+        .listener("martlet_certificate_and_login true") { $0.tls.requiresPasswordToo = true },
         .listener("martlet_certificate_known_user true") { $0.tls.requiresKnownUser = true },
         .listener("\(mutual)martlet_certificate a b\nmartlet_certificate c d") {
             useMutual(&$0)

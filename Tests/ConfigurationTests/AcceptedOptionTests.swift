@@ -16,7 +16,7 @@ import Testing
             "listener", "port", "bind_address", "connection", "include_dir", "per_listener_settings", "plugin", "auth_plugin",
             "global_plugin", "plugin_load", "plugin_use", "plugin_opt_", "auth_opt_",
         ]
-        let covered = Set((Self.globalLines + Self.securityLines + Self.listenerLines + Self.bridgeLines).map(\.name)).union(
+        let covered = Set((Self.globalLines + Self.securityLines + Self.listenerLines + Self.bridgeLines).flatMap(\.names)).union(
             structural)
         #expect(ConfigurationOption.all.map(\.name).filter { !covered.contains($0) } == [])
     }

@@ -316,7 +316,7 @@ public struct ListenerPolicy: Sendable {
     public var userNameSource = UserNameSource.login
     /// Whether the Client Identifier has to be what the certificate says. `martlet_certificate_clientid`
     public var takesIdentifierFromCertificate = false
-    /// Whether the user that a certificate names has to give a password too. `martlet_certificate_password`
+    /// Whether the user that a certificate names has to give a password too. `martlet_certificate_and_login`
     public var requiresPasswordToo = false
     /// The users that a certificate may name; nil for any. `martlet_certificate_known_user`
     public var knownUsers: (any UserDirectory)?

@@ -108,7 +108,7 @@ extension ConfigurationOption {
             "martlet_certificate_clientid", optional: \ListenerDraft.configuration.tls.clientIdentifierSource, .certificateName,
             "What of the certificate the Client Identifier has to be; a client that gives none gets it.", reload: true),
         .init(
-            "martlet_certificate_password", \ListenerDraft.configuration.tls.requiresPasswordToo, .boolean,
+            "martlet_certificate_and_login", \ListenerDraft.configuration.tls.requiresPasswordToo, .boolean,
             "The user that the certificate names has to give the password too.", reload: true),
         .init(
             "martlet_certificate_known_user", \ListenerDraft.configuration.tls.requiresKnownUser, .boolean,

@@ -82,7 +82,7 @@ struct ListenerCheck {
             security.passwordFile != nil || security.firstUser != nil
             || security.plugins.contains { $0.plugin == .dynamicSecurity }
         for (option, isOn, need) in [
-            ("martlet_certificate_password", tls.requiresPasswordToo, "to check the password by"),
+            ("martlet_certificate_and_login", tls.requiresPasswordToo, "to check the password by"),
             ("martlet_certificate_known_user", tls.requiresKnownUser, "that the certificate's name can be one of"),
         ] where isOn {
             if tls.userNameSource == .none, draft.certificateUserName == nil {

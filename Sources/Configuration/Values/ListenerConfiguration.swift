@@ -287,7 +287,7 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
     public var userNameSource = CertificateUserName.none
     /// `martlet_certificate_clientid`: what of the certificate the Client Identifier has to be; nil for nothing.
     public var clientIdentifierSource: CertificateNameChoice?
-    /// `martlet_certificate_password`: the user has to give the password too.
+    /// `martlet_certificate_and_login`: the user has to give the password too.
     public var requiresPasswordToo = false
     /// `martlet_certificate_known_user`: the certificate's name has to be a user of a file or of dynamic security.
     public var requiresKnownUser = false

@@ -88,7 +88,7 @@ def test_the_client_identifier_is_the_certificates(start_broker, authority, mutu
 def test_certificate_and_password(program, start_broker, authority, mutual_lines, tmp_path):
     authority.issue("client", "/CN=anna")
     subprocess.run([program.path, "passwd", "-c", "-b", tmp_path / "users", "anna", "secret"], check=True, capture_output=True)
-    lines = f"{mutual_lines}martlet_certificate_username cn\nmartlet_certificate_password true\npassword_file {tmp_path}/users\nallow_anonymous true"
+    lines = f"{mutual_lines}martlet_certificate_username cn\nmartlet_certificate_and_login true\npassword_file {tmp_path}/users\nallow_anonymous true"
     broker = start_broker(configuration=lines, listener=False)
     assert come(broker, client(authority), user="anna", password="secret") == 0
     assert come(broker, client(authority), user="anna", password="wrong") == 0x87
