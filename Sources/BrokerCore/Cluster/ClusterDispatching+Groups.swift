@@ -188,12 +188,15 @@ public struct ClusterGroup: Sendable {
 public struct GroupDispatch: Sendable {
     /// The nodes that dispatch it when it comes, each with its number of the group; this one is not among them.
     public var shares: [(node: UInt64, number: UInt32)]
-    /// How often the message was passed on from one node to another; then it is for these groups alone.
+    /// How often the message was passed on from one node to another.
     public var hops: UInt8
     /// The nodes that dispatch it when they read it in the log.
     public var logged: [LoggedShare]
     /// Of what was passed on by the log: what it was there before, so that this is not dispatched again.
     public var before = MessageName.none
+    /// Whether all others have had it before: it is for these groups alone. A node that takes another one's part over
+    /// passes on to its own members what has not gone from one node to another.
+    public var isPassedOn: Bool { hops > 0 || before != .none }
 
     public init(shares: [(node: UInt64, number: UInt32)], hops: UInt8, logged: [LoggedShare] = []) {
         (self.shares, self.hops, self.logged) = (shares, hops, logged)

@@ -373,7 +373,9 @@ extension BrokerShard {
         // node.
         publication.mustArrive = isOwn
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
-        if (message.dispatch?.hops ?? 0) == 0 { clusterLogReading.routeByPath(&publication, .shard, at: (partition, sequence)) }
+        if message.dispatch.map({ !$0.isPassedOn }) ?? true {
+            clusterLogReading.routeByPath(&publication, .shard, at: (partition, sequence))
+        }
         if let dispatch = message.dispatch {
             publication.path = .passing
             clusterDispatching.dispatchLogged(

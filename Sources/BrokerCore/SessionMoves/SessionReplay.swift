@@ -207,8 +207,9 @@ extension BrokerShard {
         var takers: [Session] = []
         for identifier in identifiers {
             guard let replay = sessionReplay.replay(identifier) else { continue }
+            // What was passed on is its groups' alone: all others have had it.
             if sessionReplay.lacks(replay, sequence, in: partition, moves),
-                sessionReplay.takes(&publication, message.dispatch, replay)
+                sessionReplay.takes(&publication, message.dispatch, replay), message.dispatch?.isPassedOn != true
             {
                 takers.append(replay.session)
             }

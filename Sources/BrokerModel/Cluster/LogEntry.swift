@@ -4,11 +4,11 @@ public import MQTTCodec
 /// A message as the cluster's log has it, where it lies: the pointers are valid during the call that is given it.
 ///
 ///     flags │ [milliseconds left] │ [publisher 8]
-///       │ [hops │ [name before 8, with hops] │ count │ (node 8 │ group 8 │ member)*]
+///       │ [hops │ [name before 8] │ count │ (node 8 │ group 8 │ member)*]
 ///       │ topic's length │ topic │ properties' length │ properties │ payload
 ///
 /// Numbers without a size are variable integers. Flags: bits 0–1 QoS, 2 retain, 3 it expires, 4 it has a publisher, 5
-/// it says whose turn it is in share groups.
+/// it says whose turn it is in share groups, 6 it says its name before.
 public struct LogMessage {
     public var topic: UnsafeRawBufferPointer
     /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
@@ -25,7 +25,8 @@ public struct LogMessage {
     public var shares: [LoggedShare] = []
     /// How often nodes have passed it on to others. If it is not 0, it is for the shares alone.
     public var hops: UInt8 = 0
-    /// Of one that was passed on: the name that it had in the log before; else none.
+    /// Of one that was passed on, to others or to the node's own members: the name that it had in the log before; then
+    /// it is for the shares alone. Else none.
     public var nameBefore = MessageName.none
 
     /// A message of nobody, for all.
@@ -48,7 +49,7 @@ public struct LogMessage {
     /// the message.
     public init?(entry bytes: UnsafeRawBufferPointer) {
         var reader = EnvelopeReader(bytes)
-        guard let flags = reader.byte(), flags & 0b1100_0000 == 0, let qos = QoS(rawValue: flags & 3) else { return nil }
+        guard let flags = reader.byte(), flags & 0b1000_0000 == 0, let qos = QoS(rawValue: flags & 3) else { return nil }
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         self.init(topic: none, properties: none, payload: none, qos: qos, retain: flags & 4 != 0)
         if flags & 8 != 0 {
@@ -62,7 +63,7 @@ public struct LogMessage {
         if flags & 32 != 0 {
             guard let hops = reader.byte() else { return nil }
             self.hops = hops
-            if hops > 0 {
+            if flags & 64 != 0 {
                 guard let name = reader.fixed64() else { return nil }
                 nameBefore = MessageName(rawValue: name)
             }
@@ -91,19 +92,19 @@ public struct LogMessage {
         if let millisecondsLeft { count += VariableInteger.size(of: millisecondsLeft) }
         if publisher != 0 { count += 8 }
         guard !shares.isEmpty else { return count }
-        count += 1 + (hops > 0 ? 8 : 0) + VariableInteger.size(of: UInt64(shares.count))
+        count += 1 + (nameBefore == .none ? 0 : 8) + VariableInteger.size(of: UInt64(shares.count))
         return shares.reduce(count) { $0 + 16 + VariableInteger.size(of: $1.member) }
     }
 
     fileprivate func append(to bytes: inout [UInt8]) {
         bytes.append(
             qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (publisher == 0 ? 0 : 16)
-                | (shares.isEmpty ? 0 : 32))
+                | (shares.isEmpty ? 0 : nameBefore == .none ? 32 : 32 | 64))
         if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
         if publisher != 0 { VariableInteger.append(fixed64: publisher, to: &bytes) }
         if !shares.isEmpty {
             bytes.append(hops)
-            if hops > 0 { VariableInteger.append(fixed64: nameBefore.rawValue, to: &bytes) }
+            if nameBefore != .none { VariableInteger.append(fixed64: nameBefore.rawValue, to: &bytes) }
             VariableInteger.append(UInt64(shares.count), to: &bytes)
             for share in shares {
                 VariableInteger.append(fixed64: share.node, to: &bytes)

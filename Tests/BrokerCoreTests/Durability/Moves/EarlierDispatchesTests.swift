@@ -328,6 +328,26 @@ import Testing
         #expect(client.texts.sorted() == texts(0..<5) && client.unreleased.isEmpty)
     }
 
+    @Test func `what goes to a group's member once more comes to others once`() {
+        let (cluster, client, publisher) = pair()
+        // Subscribes like the group, without being in it, on the node that takes the group's part over and another one.
+        let others = [1, 2].map { cluster.lasting("other \($0)", on: $0, "s") }
+        let heir = cluster.lasting("heir", on: 1, "$share/g/s")
+        let moved = cluster.lasting("moved", on: 0, "s")
+        publish(cluster, publisher, 2..<4)
+        cluster.lose(0)
+        client.connectionIsGone()
+        moved.connectionIsGone()
+        cluster.inherit(0, by: 1)
+        publish(cluster, publisher, 4..<6)
+        #expect(others.map(\.texts) == [texts(2..<6), texts(2..<6)])
+        #expect(heir.texts.contains("5"))
+        // Nor to one that was on the lost node, and comes to another one.
+        cluster.connect(moved, to: 2)
+        #expect(moved.isConnected)
+        #expect(moved.texts == texts(2..<6))
+    }
+
     @Test func `a node that is killed again before its leases have ended has the past of both`() {
         let (cluster, client, publisher) = pair()
         cluster.cut(0)
