@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import HTTP
 internal import MQTTCodec
 
 /// What becomes of a login, and who decides it.
@@ -29,7 +30,7 @@ struct LoginAnswers {
         let listeners = broker.listeners
         guard let name = try body.text("listener") else { return listeners.firstIndex { $0.application != .httpAPI } ?? 0 }
         guard let index = listeners.firstIndex(where: { $0.name == name }) else {
-            throw .badRequest("listener is one of \(listeners.map(\.name).joined(separator: ", ")).")
+            throw APIError(.notFound, "listener is one of \(listeners.map(\.name).joined(separator: ", ")).")
         }
         return index
     }

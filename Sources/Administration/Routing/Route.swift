@@ -682,7 +682,7 @@ extension Route {
             "What the sources of logins think of a login, one after the other; nobody is let in",
             body: "LoginTrial",
             answers: [.ok("By the sources that are in force; no answer holds the password.", .named("LoginExplanation"))],
-            refusals: [.serviceUnavailable],
+            refusals: [.notFound, .serviceUnavailable],
             { LoginAnswers($0).explainLogin }),
     ]
 

@@ -217,9 +217,9 @@ def test_the_client_library_proves_itself_again_until_its_password_holds_no_long
         client.stdin.write("\n")
         client.stdin.flush()
         line = client.stdout.readline()
-    assert line.startswith("refused: the server refuses"), line
+    # The server may end the connection in any moment: while the client proves itself, which is refused then, or before.
+    state = client.stdout.readline() if line.startswith("refused: ") else line
     # It is tried again: users may be changed back.
-    state = client.stdout.readline()
     assert "waiting" in state and "its login is no longer valid since the configuration was reloaded" in state
     client.stdin.close()
     assert client.wait(20) == 0
