@@ -207,15 +207,20 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         // What is not read stays ready, so the loop would only spin.
         if pressure.isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
         if queues.areUrgent || cluster.incarnationNews != nil { return now }
-        var deadlines = [shard.nextDeadline, logins.nextDeadline, queues.draining.first?.deadline]
-        deadlines.append(queues.handshakes.nextDeadline)
-        if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
-        if let participant = cluster.participant { deadlines.append(participant.nextDeadline) }
+        // No array: each message of a client that sends one at a time ends a turn.
+        var earliest = UInt64.max
+        func heed(_ deadline: UInt64?) { if let deadline { earliest = min(earliest, deadline) } }
+        heed(shard.nextDeadline)
+        heed(logins.nextDeadline)
+        heed(queues.draining.first?.deadline)
+        heed(queues.handshakes.nextDeadline)
+        if !bridges.isEmpty { heed(bridges.nextDeadline) }
+        if let participant = cluster.participant { heed(participant.nextDeadline) }
         if !queues.parked.isEmpty {
             guard backlog.askToHear(index) else { return now }
-            deadlines.append(queues.parkedUntil)
+            heed(queues.parkedUntil)
         }
-        return deadlines.compactMap { $0 }.min()
+        return earliest == .max ? nil : earliest
     }
 
     /// Lets go of the shard messages that this turn has worked off. Only now: what others bring next is then ready for
