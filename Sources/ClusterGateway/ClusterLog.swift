@@ -295,7 +295,7 @@ extension ClusterLog: ReadLog {
 extension ClusterLog {
     /// Refuses a shard's batch: it is not logged.
     func refuse(_ serial: UInt64, of shard: Int) {
-        ledger.done(ledger.begin(serial, of: shard), .unknown)
+        ledger.failed(ledger.begin(serial, of: shard), .unknown, in: .max)
         settle()
     }
 
@@ -425,7 +425,9 @@ extension ClusterLog {
         for outcome in ledger.take() {
             let news: FromCluster =
                 outcome.failure.map {
-                    .logFailed(through: outcome.serial, isRefused: $0 != .unknown, isForRoom: $0 == .noRoom)
+                    .logFailed(
+                        through: outcome.serial,
+                        FailedBatches(partitions: outcome.partitions, isRefused: $0 != .unknown, isForRoom: $0 == .noRoom))
                 } ?? .logged(through: outcome.serial)
             loop.loops[outcome.shard].post(news, from: loop)
         }
@@ -489,8 +491,8 @@ extension ClusterLog: Cluster.LogSink {
         switch waiter {
         case .message(let batch):
             counters.failed += 1
-            ledger.done(batch, failure)
-        case .step(let batch): ledger.done(batch, failure)
+            ledger.failed(batch, failure, in: 1 << UInt64(partition))
+        case .step(let batch): ledger.failed(batch, failure, in: 1 << UInt64(partition))
         // A log that takes nothing is not waited for; one that has no room is.
         case .reader(let number) where failure == .refused: recordEnd(0, of: partition, for: number)
         case .reader(let number): unwritten.append((number, partition))

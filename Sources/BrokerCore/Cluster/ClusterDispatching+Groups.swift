@@ -217,6 +217,8 @@ public struct DispatchedGroups: Sendable {
 struct RelogQueue {
     struct Entry {
         var serial: UInt64 = 0
+        /// That it went into, a bit each.
+        var partitions: UInt64 = 0
         let message: Message
         /// What it was in the log before.
         let name: MessageName

@@ -137,12 +137,11 @@ struct ClusterDispatching {
         publication.path = .passing
         var dispatch = GroupDispatch(shares: [], hops: dispatched.hops, logged: [dispatched.share])
         if dispatched.name.isDispatched { dispatch.before = dispatched.name }
-        port.pass(byLog: publication, dispatch, now: shard.now)
-        let receiver = shard.clusterLogReading.logReceiver
-        guard let serial = shard.durability?.requireConfirmation(of: receiver) else { return }
+        let partitions = port.pass(byLog: publication, dispatch, now: shard.now)
+        guard let serial = shard.durability?.requireLog(in: partitions) else { return }
         port.stamp(serial)
         var dispatched = dispatched
-        dispatched.serial = serial
+        (dispatched.serial, dispatched.partitions) = (serial, partitions)
         log.relogged.append(dispatched)
         shard.dispatcher.finish(&publication)
     }
@@ -152,17 +151,15 @@ struct ClusterDispatching {
     ///
     /// - Parameters:
     ///   - serial: of the last batch that is settled.
-    ///   - isLogged: whether it is there.
-    ///   - isRefused: whether it is known not to be.
-    ///   - isForRoom: whether that is because there was no room: then it waits for some.
-    func settleRelogged(_ serial: UInt64, isLogged: Bool, isRefused: Bool = false, isForRoom: Bool = false) {
+    ///   - failed: what is not there, or not known to be; nil if all is. Without room it waits for some.
+    func settleRelogged(_ serial: UInt64, _ failed: FailedBatches?) {
         guard let port = shard.cluster, let log = port.log, !log.relogged.isEmpty else { return }
         let settled = log.relogged.take(through: serial)
-        guard !isLogged else { return }
-        for dispatched in settled {
-            if isForRoom, log.lackingRoom != 0 {
+        guard let failed else { return }
+        for dispatched in settled where failed.partitions & dispatched.partitions != 0 {
+            if failed.isForRoom, log.lackingRoom != 0 {
                 log.relogged.hold(dispatched)
-            } else if isRefused, !isForRoom {
+            } else if failed.isRefused, !failed.isForRoom {
                 shard.drops.drop(.noRoom, DroppedMessage(dispatched.message))
             } else {
                 relog(dispatched, port, log)

@@ -30,8 +30,7 @@ extension ClusterLogReading {
     func recordReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard let port = shard.cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session))
-        awaitLog(port)
+        awaitLog(port, in: port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session)))
     }
 
     /// A message is about to be sent: returns what that waits for.
@@ -42,7 +41,7 @@ extension ClusterLogReading {
         guard entry.qos == .exactlyOnce, let port = shard.cluster else { return .nothing }
         let dependency = send(.sent(entry.name), packetIdentifier, session, connection, port)
         if dependency != .nothing, entry.name.isDispatched {
-            shard.clusterDispatching.keepUntilLogged(entry, session, dependency.serial)
+            shard.clusterDispatching.keepUntilLogged(entry, session, dependency)
         }
         return dependency
     }
@@ -61,14 +60,14 @@ extension ClusterLogReading {
     private func send(
         _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
     ) -> DurabilityDependency {
-        let receiver = logReceiver
         guard let log = port.log, session.keepsMessages, connection.holding.holdsAcknowledgements, sendsSteps(of: session, port),
-            let dependency = shard.durability?.requireConfirmation(besidesPacketOf: receiver)
+            shard.durability != nil
         else { return .nothing }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         var step = FlowStep(kind, packetIdentifier, at: place)
         step.finished = log.takeFinished(of: session)
-        port.append(SessionStep(step, of: session))
+        let partitions = port.append(SessionStep(step, of: session))
+        guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return .nothing }
         port.stamp(dependency.serial)
         return dependency
     }
@@ -158,8 +157,7 @@ extension ClusterLogReading {
             mark.writtenAt = shard.now
             $0.mark = mark
         }
-        port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session))
-        awaitLog(port)
+        awaitLog(port, in: port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session)))
     }
 
     /// Puts the marks into the log that are wanted, or may have been lost; to be called about each second.

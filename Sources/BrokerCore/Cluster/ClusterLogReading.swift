@@ -26,22 +26,21 @@ struct ClusterLogReading {
     }
 
     /// Holds acknowledgements until the log has what was appended for it.
-    func awaitLog(_ port: ClusterPort) {
-        let receiver = logReceiver
-        if let serial = shard.durability?.requireConfirmation(of: receiver) { port.stamp(serial) }
+    func awaitLog(_ port: ClusterPort, in partitions: UInt64) {
+        if let serial = shard.durability?.requireLog(in: partitions) { port.stamp(serial) }
     }
 
     /// Keeps in mind that a QoS 2 message has been received, for when it is logged.
     ///
     /// - Returns: false if it does not go to the log.
     func awaitsLog(_ packetIdentifier: UInt16, of session: Session, digest: UInt64) -> Bool {
-        guard let log = shard.clusterLog, shard.storing.dependency.shards >> UInt64(logReceiver) & 1 == 1 else { return false }
+        let dependency = shard.storing.dependency
+        guard let log = shard.clusterLog, dependency.shards >> UInt64(logReceiver) & 1 == 1 else { return false }
         if session.keepsMessages {
             log.hold(
                 ShardLog.Unlogged(
-                    serial: shard.storing.dependency.serial, session: (session.index, session.generation),
-                    packetIdentifier: packetIdentifier,
-                    digest: digest, place: log.lastReceived))
+                    serial: dependency.serial, partitions: dependency.partitions, session: (session.index, session.generation),
+                    packetIdentifier: packetIdentifier, digest: digest, place: log.lastReceived))
         }
         return true
     }
@@ -64,15 +63,22 @@ struct ClusterLogReading {
     }
 
     /// Some message of the batches that were not logged yet, up to this serial, is not in the log, or nobody knows:
-    /// those who wait for that are closed without an acknowledgement, and may send it again.
+    /// those who wait for that are closed without an acknowledgement, and may send it again. Who published in the same
+    /// batch what went into another partition does not notice.
     ///
     /// - Parameters:
     ///   - serial: of the last of these batches.
-    ///   - isRefused: whether it is known not to be there.
-    ///   - isForRoom: whether that is because there was no room, and will be different when there is.
-    func logFailed(through serial: UInt64, isRefused: Bool, isForRoom: Bool = false) {
-        guard let log = shard.clusterLog, let held = shard.durability?.held(for: logReceiver, through: serial) else { return }
+    ///   - failed: what of them.
+    func logFailed(through serial: UInt64, _ failed: FailedBatches) {
+        guard let log = shard.clusterLog,
+            let held = shard.durability?.heldForLog(through: serial, partitions: failed.partitions)
+        else { return }
+        let isRefused = failed.isRefused
         for first in log.takeUnlogged(through: serial) {
+            guard failed.partitions & first.partitions != 0 else {
+                keepLogged(first)
+                continue
+            }
             let session = shard.sessions.find(index: first.session.index, generation: first.session.generation)
             _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
             guard !isRefused, let session, session.cluster.epoch > 0 else { continue }
@@ -90,13 +96,12 @@ struct ClusterLogReading {
                 because: isRefused
                     ? "the cluster's log could not store \(what)." : "it is not known whether the cluster's log has \(what).")
         }
-        settleLogged(serial, log, isRefused: isRefused, isForRoom: isForRoom)
+        settleLogged(serial, log, failed)
     }
 
-    private func settleLogged(_ serial: UInt64, _ log: ShardLog, isRefused: Bool? = nil, isForRoom: Bool = false) {
-        shard.clusterDispatching.settleRelogged(
-            serial, isLogged: isRefused == nil, isRefused: isRefused ?? false, isForRoom: isForRoom)
-        shard.clusterDispatching.settleKept(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false)
+    private func settleLogged(_ serial: UInt64, _ log: ShardLog, _ failed: FailedBatches? = nil) {
+        shard.clusterDispatching.settleRelogged(serial, failed)
+        shard.clusterDispatching.settleKept(serial, failed)
         let receiver = logReceiver
         shard.durability?.confirmed(serial, by: receiver)
         log.hasNews = true

@@ -72,8 +72,8 @@ struct ClusterMessaging {
         if isLogged { shard.clusterLogReading.routePassing(&publication) } else { shard.dispatcher.route(&publication, .cluster) }
         let isRetained = publication.retain && port.takes(publication)
         let change = isRetained ? nextChange(publication, port) : .none
-        port.append(publication, isLogged: isLogged, change, step, now: shard.now)
-        if isLogged { shard.clusterLogReading.awaitLog(port) }
+        let partitions = port.append(publication, isLogged: isLogged, change, step, now: shard.now)
+        if isLogged { shard.clusterLogReading.awaitLog(port, in: partitions) }
         if isRetained {
             shard.retainedMessages.retain(&publication, as: change)
         } else if publication.retain {

@@ -58,7 +58,9 @@ final class ClusterPort {
     }
 
     /// Adds a message that share groups leave to another node by way of the log alone.
-    func pass(byLog publication: borrowing Publication, _ dispatch: GroupDispatch, now: UInt64) {
+    ///
+    /// - Returns: the partition that it goes into, as a bit; none if it has expired.
+    func pass(byLog publication: borrowing Publication, _ dispatch: GroupDispatch, now: UInt64) -> UInt64 {
         putIntoLog(publication, dispatch, nil, now: now)
     }
 
@@ -70,13 +72,18 @@ final class ClusterPort {
     ///   - step: what it says of its packet identifier.
     ///   - now: on the shard's clock.
     ///   - publication: the message.
+    /// - Returns: the partition of the log that it goes into, as a bit; none if it does not, or has expired.
     func append(
         _ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange, _ step: SessionStep?, now: UInt64
-    ) {
-        if isLogged { putIntoLog(publication, publication.dispatch, step, now: now) }
+    ) -> UInt64 {
+        let partitions = isLogged ? putIntoLog(publication, publication.dispatch, step, now: now) : 0
         if let dispatch = publication.dispatch { batch.append(.dispatch(dispatch)) }
-        guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
-        Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
+        if change == .none {
+            batch.append(publication, as: isLogged ? .passing : .publish)
+        } else {
+            Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
+        }
+        return partitions
     }
 
     /// What of a message of the log the bus carries, to other nodes' sessions that end with their connection and to
@@ -90,8 +97,8 @@ final class ClusterPort {
 
     private func putIntoLog(
         _ publication: borrowing Publication, _ dispatch: GroupDispatch?, _ step: SessionStep?, now: UInt64
-    ) {
-        guard let log, publication.expiresAt > now else { return }
+    ) -> UInt64 {
+        guard let log, publication.expiresAt > now else { return 0 }
         var message = LogMessage(
             topic: publication.topic, properties: publication.properties, payload: publication.payload, qos: publication.qos,
             retain: publication.retain,
@@ -100,18 +107,23 @@ final class ClusterPort {
         if let dispatch {
             (message.shares, message.hops, message.nameBefore) = (dispatch.logged, dispatch.hops, dispatch.before)
         }
-        logged.append(
-            message, step.map { ($0.step, $0.clientIdentifier) },
-            partition: BrokerShard.logPartition(of: message.topic, among: log.places.places.count))
+        let partition = BrokerShard.logPartition(of: message.topic, among: log.places.places.count)
+        logged.append(message, step.map { ($0.step, $0.clientIdentifier) }, partition: partition)
+        return 1 << UInt64(partition)
     }
 
     /// Adds a step that comes without a message: a mark goes into every partition.
-    func append(_ step: SessionStep) {
-        guard let count = log?.places.places.count else { return }
+    ///
+    /// - Returns: the partitions that it goes into, a bit each.
+    func append(_ step: SessionStep) -> UInt64 {
+        guard let count = log?.places.places.count else { return 0 }
         let partition = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: count) }
+        var partitions: UInt64 = 0
         for partition in step.step.kind == .mark ? 0..<count : partition..<partition + 1 {
             logged.append(step.step, of: step.clientIdentifier, publisher: step.publisher, partition: partition)
+            partitions |= 1 << UInt64(partition)
         }
+        return partitions
     }
 
     /// Whether nothing is for the other nodes.

@@ -18,7 +18,7 @@ public enum FromCluster: Sendable {
     case logged(through: UInt64)
     /// Some of those are not, or nobody knows: whether it is known, and whether it will be different when there is
     /// room.
-    case logFailed(through: UInt64, isRefused: Bool, isForRoom: Bool = false)
+    case logFailed(through: UInt64, FailedBatches)
     /// Whether so much waits for the log, which is away, that no more is taken.
     case logIsFull(Bool)
     /// The partitions that have no room, a bit for each.
@@ -108,8 +108,7 @@ extension BrokerShard {
         case .group(let group): clusterDispatching.heard(of: group)
         case .nodeIsGone(let node): clusterDispatching.clusterNodeIsGone(node)
         case .logged(let serial): clusterLogReading.logged(through: serial)
-        case .logFailed(let serial, let isRefused, let isForRoom):
-            clusterLogReading.logFailed(through: serial, isRefused: isRefused, isForRoom: isForRoom)
+        case .logFailed(let serial, let failed): clusterLogReading.logFailed(through: serial, failed)
         case .logIsFull(let isFull): clusterLogReading.logIsFull(isFull)
         case .logLacksRoom(let partitions): clusterLogReading.logLacksRoom(partitions)
         case .logBegins(let partition, let place): clusterLogReading.logBegins(partition, after: place)
@@ -146,5 +145,19 @@ extension BrokerShard {
         case .settleEarlierDispatches: clusterDispatching.settleEarlierDispatches()
         case .endEarlierDispatches: clusterDispatching.endEarlierDispatches()
         }
+    }
+}
+
+/// What of a shard's batches is not in the cluster's log, or is not known to be.
+public struct FailedBatches: Sendable {
+    /// The partitions in which it is not, a bit each: what went into others is there.
+    public var partitions: UInt64
+    /// Whether it is known not to be there.
+    public var isRefused: Bool
+    /// Whether that is because there was no room, and will be different when there is.
+    public var isForRoom: Bool
+
+    public init(partitions: UInt64, isRefused: Bool, isForRoom: Bool = false) {
+        (self.partitions, self.isRefused, self.isForRoom) = (partitions, isRefused, isForRoom)
     }
 }

@@ -203,12 +203,13 @@ extension ClusterDispatching {
         else {
             return
         }
-        let receiver = shard.clusterLogReading.logReceiver
-        guard let serial = shard.durability?.requireConfirmation(besidesPacketOf: receiver).serial else { return }
+        guard shard.durability != nil else { return }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        port.append(SessionStep(FlowStep(.dispatched(name), 0, at: place), of: session))
-        port.stamp(serial)
-        log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: name, mark: mark))
+        let partitions = port.append(SessionStep(FlowStep(.dispatched(name), 0, at: place), of: session))
+        guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return }
+        port.stamp(dependency.serial)
+        log.kept.append(
+            ShardLog.Kept(dependency: dependency, session: (session.index, session.generation), name: name, mark: mark))
     }
 
     /// Forgets what was learned of a node's messages, which are dispatched again.
@@ -222,18 +223,19 @@ extension ClusterDispatching {
 
     /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so.
     /// [MQTT-4.8.2-4 v5]
-    func keepUntilLogged(_ entry: QueueEntry, _ session: Session, _ serial: UInt64) {
+    func keepUntilLogged(_ entry: QueueEntry, _ session: Session, _ dependency: DurabilityDependency) {
         guard let log = shard.clusterLog, let mark = entry.takeMark() else { return }
-        log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: entry.name, mark: mark))
+        log.kept.append(
+            ShardLog.Kept(dependency: dependency, session: (session.index, session.generation), name: entry.name, mark: mark))
     }
 
     /// Settles the entries that waited for the log, up to a serial: it has them, or they are sent once more.
-    func settleKept(_ serial: UInt64, isLogged: Bool, isRefused: Bool) {
+    func settleKept(_ serial: UInt64, _ failed: FailedBatches?) {
         guard let log = shard.clusterLog, !log.kept.isEmpty else { return }
-        let settled = log.kept.prefix { $0.serial <= serial }
+        let settled = log.kept.prefix { $0.dependency.serial <= serial }
         log.kept.removeFirst(settled.count)
-        guard !isLogged, !isRefused else { return }
-        for kept in settled {
+        guard let failed, !failed.isRefused else { return }
+        for kept in settled where failed.partitions & kept.dependency.partitions != 0 {
             guard let session = shard.sessions.find(index: kept.session.index, generation: kept.session.generation) else {
                 continue
             }

@@ -7,6 +7,8 @@ final class ShardLog {
     /// PUBREC, and after a crash sends it again.
     struct Unlogged {
         let serial: UInt64
+        /// That its entry went into, a bit each.
+        let partitions: UInt64
         let session: (index: UInt32, generation: UInt32)
         let packetIdentifier: UInt16
         let digest: UInt64
@@ -79,7 +81,7 @@ final class ShardLog {
 
     /// A message that a share group has dispatched to a session of which the log is to know it.
     struct Kept {
-        let serial: UInt64
+        let dependency: DurabilityDependency
         let session: (index: UInt32, generation: UInt32)
         let name: MessageName
         /// What counts it as not done with until then; nil if it is given back to a session.

@@ -4,10 +4,12 @@ struct DurabilityDependency: Equatable {
     var shards: UInt64
     /// The serial of the batches that it went in, or a later one.
     var serial: UInt64
+    /// The partitions of the cluster's log that it went into, a bit each.
+    var partitions: UInt64 = 0
 
     static let nothing = DurabilityDependency(shards: 0, serial: 0)
     /// All that was sent, and held, before this is at the front of the queue.
-    static let everything = DurabilityDependency(shards: .max, serial: .max)
+    static let everything = DurabilityDependency(shards: .max, serial: .max, partitions: .max)
 
     var isEverything: Bool { self == .everything }
 
@@ -20,7 +22,8 @@ struct DurabilityDependency: Equatable {
     func union(_ other: DurabilityDependency) -> DurabilityDependency {
         if shards == 0 { return other }
         if other.shards == 0 { return self }
-        return DurabilityDependency(shards: shards | other.shards, serial: max(serial, other.serial))
+        return DurabilityDependency(
+            shards: shards | other.shards, serial: max(serial, other.serial), partitions: partitions | other.partitions)
     }
 }
 

@@ -41,6 +41,8 @@ struct Durability {
     /// The journal's last change, and the shards that got shard messages to be confirmed, since the last `beginPacket`.
     private var sequenceBefore: UInt64 = 0
     private var sentTo: UInt64 = 0
+    /// The partitions of the cluster's log that got something since then, a bit each.
+    private var partitions: UInt64 = 0
 
     /// What stands for a cluster among the receivers of shard messages, behind the shards: its log, and its stream of
     /// retained messages.
@@ -62,7 +64,7 @@ struct Durability {
     @inline(__always)
     mutating func beginPacket() {
         sequenceBefore = journal.sequence
-        sentTo = 0
+        (sentTo, partitions) = (0, 0)
     }
 
     /// Whether anything came of the packet that has to become durable, here or on another shard: whoever has caused
@@ -72,7 +74,9 @@ struct Durability {
 
     /// What came of the packet on other shards.
     @inline(__always)
-    var dependency: DurabilityDependency { DurabilityDependency(shards: sentTo, serial: shardMessages.serial) }
+    var dependency: DurabilityDependency {
+        DurabilityDependency(shards: sentTo, serial: shardMessages.serial, partitions: partitions)
+    }
 
     // MARK: Acknowledgements
 
@@ -140,7 +144,9 @@ struct Durability {
     }
 
     var moment: Moment {
-        Moment(sequence: journal.sequence, dependency: DurabilityDependency(shards: .max, serial: shardMessages.serial))
+        Moment(
+            sequence: journal.sequence,
+            dependency: DurabilityDependency(shards: .max, serial: shardMessages.serial, partitions: .max))
     }
 
     /// Whether all of that is durable, here and where it was sent to.
@@ -161,11 +167,19 @@ struct Durability {
         return shardMessages.serial
     }
 
-    /// Requires a confirmation for something that has nothing to do with the packet that is being handled. Returns the
-    /// dependency of what waits for it.
-    mutating func requireConfirmation(besidesPacketOf receiver: Int) -> DurabilityDependency {
-        shardMessages.require(of: receiver)
-        return DurabilityDependency(shards: 1 << UInt64(receiver), serial: shardMessages.serial)
+    /// Requires the log's confirmation for what comes of the packet, and went into these partitions.
+    ///
+    /// - Returns: the serial of the batch.
+    mutating func requireLog(in partitions: UInt64) -> UInt64 {
+        self.partitions |= partitions
+        return requireConfirmation(of: logReceiver)
+    }
+
+    /// Requires the log's confirmation for something that has nothing to do with the packet that is being handled.
+    /// Returns the dependency of what waits for it.
+    mutating func requireLog(besidesPacketIn partitions: UInt64) -> DurabilityDependency {
+        shardMessages.require(of: logReceiver)
+        return DurabilityDependency(shards: 1 << UInt64(logReceiver), serial: shardMessages.serial, partitions: partitions)
     }
 
     /// The turn's shard messages have left.
@@ -177,11 +191,11 @@ struct Durability {
         held.confirmed(by: shard)
     }
 
-    /// What waits for the shard messages to a shard that has not been confirmed, up to this serial; nil if none of that
-    /// is awaited. O(held).
-    func held(for shard: Int, through serial: UInt64) -> [HeldPacket]? {
-        guard let oldest = shardMessages.oldest(of: shard), oldest <= serial else { return nil }
-        return held.items(dependingOn: shard, from: oldest, through: serial)
+    /// What waits for what went into these partitions of the log and has not been confirmed, up to this serial; nil if
+    /// nothing of the log is awaited. O(held).
+    func heldForLog(through serial: UInt64, partitions: UInt64) -> [HeldPacket]? {
+        guard let oldest = shardMessages.oldest(of: logReceiver), oldest <= serial else { return nil }
+        return held.items { $0.depends(on: logReceiver, from: oldest, through: serial) && $0.partitions & partitions != 0 }
     }
 
     /// A batch of shard messages is worked off, since `beginPacket`, that its sender wants confirmed.
@@ -461,7 +475,7 @@ struct HeldQueue {
         if let need = needs.first, need.number == firstNumber {
             entry.dependency =
                 need.dependency.isEverything
-                ? DurabilityDependency(shards: .max, serial: shardMessages.serial) : need.dependency
+                ? DurabilityDependency(shards: .max, serial: shardMessages.serial, partitions: .max) : need.dependency
             needs.popFirst(keepingCapacity: Limits.heldCapacityMax)
         }
         waiting.popFirst(keepingCapacity: Limits.heldCapacityMax)
@@ -474,11 +488,11 @@ struct HeldQueue {
         entry.item.kind.hasAnswer ? answers.removeValue(forKey: entry.number) : nil
     }
 
-    /// What relies on shard messages to a shard with a serial of these, or on all shard messages. O(n).
-    func items(dependingOn shard: Int, from oldest: UInt64, through newest: UInt64) -> [HeldPacket] {
-        let waitingHere = needs.filter { $0.dependency.depends(on: shard, from: oldest, through: newest) }
+    /// What relies on such shard messages. O(n).
+    func items(where isWanted: (DurabilityDependency) -> Bool) -> [HeldPacket] {
+        let waitingHere = needs.filter { isWanted($0.dependency) }
         return waitingHere.map { waiting[Int($0.number &- firstNumber)] }
-            + lines.entries.filter { $0.dependency.depends(on: shard, from: oldest, through: newest) }.map(\.item)
+            + lines.entries.filter { isWanted($0.dependency) }.map(\.item)
     }
 
     /// How many items there are of each connection.

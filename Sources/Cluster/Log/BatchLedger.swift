@@ -8,6 +8,8 @@ public struct BatchLedger {
         public let shard: Int
         public let serial: UInt64
         public let failure: LogFailure?
+        /// The partitions with parts that failed, a bit each.
+        public var partitions: UInt64 = 0
     }
 
     private struct Batch {
@@ -15,6 +17,7 @@ public struct BatchLedger {
         let serial: UInt64
         var left: Int
         var failure: LogFailure?
+        var partitions: UInt64 = 0
     }
 
     private var batches: [Deque<Batch>]
@@ -40,12 +43,21 @@ public struct BatchLedger {
 
     public mutating func add(_ token: UInt64) { change(token) { $0.left += 1 } }
 
-    /// A part is stored, or has failed; or the batch has no more.
-    public mutating func done(_ token: UInt64, _ failure: LogFailure? = nil) {
+    /// A part is stored, or the batch has no more.
+    public mutating func done(_ token: UInt64) { change(token) { $0.left -= 1 } }
+
+    /// A part has failed.
+    ///
+    /// - Parameters:
+    ///   - token: of its batch.
+    ///   - failure: why.
+    ///   - partitions: where it should have been, a bit each.
+    public mutating func failed(_ token: UInt64, _ failure: LogFailure, in partitions: UInt64) {
         change(token) { batch in
             batch.left -= 1
+            batch.partitions |= partitions
             // What nobody knows outweighs what is known.
-            if let failure, batch.failure != .unknown { batch.failure = failure }
+            if batch.failure != .unknown { batch.failure = failure }
         }
     }
 
@@ -57,7 +69,8 @@ public struct BatchLedger {
             let count = batches[shard].prefix { $0.left == 0 }.count
             for batch in batches[shard].prefix(count) {
                 shards[batch.token] = nil
-                let outcome = Outcome(shard: shard, serial: batch.serial, failure: batch.failure)
+                let outcome = Outcome(
+                    shard: shard, serial: batch.serial, failure: batch.failure, partitions: batch.partitions)
                 if batch.failure == nil {
                     good = outcome
                 } else {

@@ -342,7 +342,7 @@ import Testing
         defer { broker.powerOff() }
         readPassedOn(broker, hops: hops)
         #expect(broker.statistics().drops[.refused] == (hops == 8 ? 1 : 0))
-        broker.cores[0].received(.logFailed(through: .max >> 1, isRefused: true))
+        broker.cores[0].received(.logFailed(through: .max >> 1, FailedBatches(partitions: .max, isRefused: true)))
         broker.settle()
         #expect(broker.statistics().drops[.noRoom] == (hops == 7 ? 1 : 0))
     }
@@ -354,7 +354,7 @@ import Testing
         let first = logged(by: broker)
         #expect(first.count == 1)
         broker.cores[0].received(.logLacksRoom(1))
-        broker.cores[0].received(.logFailed(through: .max >> 1, isRefused: true, isForRoom: true))
+        broker.cores[0].received(.logFailed(through: .max >> 1, FailedBatches(partitions: .max, isRefused: true, isForRoom: true)))
         broker.settle()
         #expect(logged(by: broker) == first)
         broker.cores[0].received(.logLacksRoom(0))

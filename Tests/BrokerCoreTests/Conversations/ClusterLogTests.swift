@@ -14,17 +14,21 @@ import Testing
         var payloads: [[UInt8]] { records.flatMap { record in record.messages.map { Array(record.bytes[$0.payload]) } } }
         private var taken = 0
         private var given = 0
+        private let partitions: Int
 
-        init(shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
+        init(shards: Int = 1, partitions: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
+            self.partitions = partitions
             broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change), store: SimulatedStore(seed: 1))
             join()
-            for core in broker.cores { core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5))) }
+            for (core, partition) in broker.cores.flatMap({ core in (0..<partitions).map { (core, $0) } }) {
+                core.received(.logBegins(partition, after: LogPositions.Place(sequence: 0, stream: 5)))
+            }
             broker.settle()
         }
 
         private func join() {
             for core in broker.cores {
-                core.joinCluster(logPartitions: 1)
+                core.joinCluster(logPartitions: partitions)
                 core.received(.isAway(false))
             }
         }
@@ -44,23 +48,32 @@ import Testing
         }
 
         /// Puts what was published into the log, or fails to.
-        func log(failing: Bool? = nil) {
+        func log(failing isRefused: Bool? = nil) { log(isRefused.map { FailedBatches(partitions: .max, isRefused: $0) }) }
+
+        /// - Parameter failed: what is said of all of it.
+        /// - Returns: how many messages were to go into each partition.
+        @discardableResult
+        func log(_ failed: FailedBatches?) -> [Int: Int] {
+            var counts: [Int: Int] = [:]
             for (shard, note) in broker.clusterNotes.dropFirst(taken) {
                 guard case .messages(let batch) = note else { continue }
-                for part in batch.logged.parts where failing == nil && part.isOfMessage {
+                for part in batch.logged.parts where part.isOfMessage {
+                    counts[part.partition, default: 0] += 1
+                    guard failed == nil else { continue }
                     var record = LogRecord(partition: 0, sequence: UInt64(records.count + 1))
                     record.append(batch.logged.entries(of: part))
                     records.append(record)
                 }
                 guard batch.logSerial != 0 else { continue }
-                if let failing {
-                    broker.cores[shard].received(.logFailed(through: batch.logSerial, isRefused: failing))
+                if let failed {
+                    broker.cores[shard].received(.logFailed(through: batch.logSerial, failed))
                 } else {
                     broker.cores[shard].received(.logged(through: batch.logSerial))
                 }
             }
             taken = broker.clusterNotes.count
             broker.settle()
+            return counts
         }
 
         /// Gives all shards what is in the log, from a number on.
@@ -260,6 +273,18 @@ import Testing
         node.broker.settle()
         #expect(!early.isConnected, "it may send again what was not taken")
         #expect(client.publish("a", "3", qos: .atLeastOnce) == nil)
+    }
+
+    @Test(arguments: [1, 3], [QoS.atLeastOnce, .exactlyOnce])
+    func `who publishes beside somebody whose partition has no room does not notice`(shards: Int, qos: QoS) {
+        let node = Node(shards: shards, partitions: 2)
+        let clients = (0..<16).map { node.broker.connected("client-\($0)") }
+        for (number, client) in clients.enumerated() { client.publish("topic/\(number)", "x", qos: qos) }
+        let counts = node.log(FailedBatches(partitions: 0b10, isRefused: true, isForRoom: true))
+        let refused = clients.filter { !$0.isConnected }
+        #expect(refused.count == counts[1] && refused.allSatisfy { $0.disconnectReason == .quotaExceeded })
+        #expect(counts[0] == clients.count - refused.count && counts[0] != 0)
+        #expect(clients.filter(\.isConnected).allSatisfy { $0.unfinished == [] })
     }
 
     @Test(arguments: [1, 3]) func `while a partition of the log has no room, publishers to it are told so or wait`(shards: Int) {

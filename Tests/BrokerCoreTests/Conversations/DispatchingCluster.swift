@@ -260,7 +260,8 @@ final class DispatchingCluster {
             guard node.isThere else { continue }
             if fails {
                 hasFaults = true
-                node.broker.cores[shard].received(.logFailed(through: batch.logSerial, isRefused: false))
+                node.broker.cores[shard].received(
+                    .logFailed(through: batch.logSerial, FailedBatches(partitions: .max, isRefused: false)))
             } else {
                 node.broker.cores[shard].received(.logged(through: batch.logSerial))
             }

@@ -27,11 +27,13 @@ struct BatchLedgerTests {
         var ledger = BatchLedger(shardCount: 1)
         let tokens = (1...4).map { ledger.begin(UInt64($0), of: 0) }
         ledger.add(tokens[2])
-        ledger.done(tokens[2], .unknown)
-        for token in tokens { ledger.done(token, token == tokens[2] ? .refused : nil) }
+        ledger.failed(tokens[2], .unknown, in: 2)
+        for token in tokens where token != tokens[2] { ledger.done(token) }
+        ledger.failed(tokens[2], .refused, in: 4)
         #expect(
             ledger.take() == [
-                BatchLedger.Outcome(shard: 0, serial: 2, failure: nil), BatchLedger.Outcome(shard: 0, serial: 3, failure: .unknown),
+                BatchLedger.Outcome(shard: 0, serial: 2, failure: nil),
+                BatchLedger.Outcome(shard: 0, serial: 3, failure: .unknown, partitions: 6),
                 BatchLedger.Outcome(shard: 0, serial: 4, failure: nil),
             ])
     }

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +62,8 @@ class Siege:
     def close(self):
         self._pair.kill()
         self._pair.wait()
-        self._pair.stdin.close()
+        with suppress(BrokenPipeError):
+            self._pair.stdin.close()
         self._pair.stdout.close()
 
     # What is measured

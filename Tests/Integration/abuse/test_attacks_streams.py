@@ -68,16 +68,17 @@ def test_one_retained_message_that_expires_keeps_no_node_from_starting(besiege, 
 
 def test_who_fills_a_part_of_the_log_hangs_nobody_else(besiege, nats, start_node):
     node = start_node("persistence true\nmartlet_cluster_partitions 2")
-    siege = besiege(broker=node.broker)
     logs = ["martlet_tests_log_0", "martlet_tests_log_1"]
     counts = {log: state(nats, log)["messages"] for log in logs}
-    siege.measure()
-    # The pair's messages are in the one that grows with them; the node's own entries are in both. The other one is small.
+    wire = attacker(node)
+    # Each of these is a record of its own in the log that has the pair's topic; the node's own entries are few, and in both.
+    for number in range(30):
+        wire.publish("well/behaved", "x", qos=1, identifier=number + 1)
+        wire.receive(PUBACK)
     small = min(logs, key=lambda log: state(nats, log)["messages"] - counts[log])
     configuration = nats.request(f"$JS.API.STREAM.INFO.{small}")["config"]
     bounded = {**configuration, "max_bytes": 500_000, "discard": "new"}
     assert "error" not in nats.request(f"$JS.API.STREAM.UPDATE.{small}", json.dumps(bounded))
-    wire = attacker(node)
     topic = ""
     for number in range(50):
         before = state(nats, small)["messages"]
@@ -87,6 +88,8 @@ def test_who_fills_a_part_of_the_log_hangs_nobody_else(besiege, nats, start_node
             topic = f"fill/{number}"
             break
     assert topic
+    siege = besiege(broker=node.broker)
+    siege.measure()
     before = resident_bytes(node.broker.process.pid)
     ends = time.monotonic() + 3
     refused = [0]

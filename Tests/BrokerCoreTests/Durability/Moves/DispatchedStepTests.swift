@@ -240,7 +240,7 @@ import Testing
         // The log does not take it; it is told once more.
         cluster.collect()
         cluster.loseUnlogged()
-        cluster.core(0, name).received(.logFailed(through: .max >> 1, isRefused: false))
+        cluster.core(0, name).received(.logFailed(through: .max >> 1, FailedBatches(partitions: .max, isRefused: false)))
         cluster.nodes[0].settle()
         #expect(cluster.nodes[0].cores[0].dispatched(0).through == last - 1)
         cluster.log()

@@ -167,7 +167,8 @@ final class MovingCluster {
         // Nobody hears what became of what it has said last.
         collect()
         for (of, shard, batch) in unheard + unlogged where of == node {
-            nodes[node].cores[shard].received(.logFailed(through: batch.logSerial, isRefused: false))
+            nodes[node].cores[shard].received(
+                .logFailed(through: batch.logSerial, FailedBatches(partitions: .max, isRefused: false)))
         }
         nodes[node].settle()
         beginIncarnation(node)
@@ -178,7 +179,8 @@ final class MovingCluster {
         // Nothing that it has said in between counts.
         collect()
         for (of, shard, batch) in unheard + unlogged where of == node {
-            nodes[node].cores[shard].received(.logFailed(through: batch.logSerial, isRefused: false))
+            nodes[node].cores[shard].received(
+                .logFailed(through: batch.logSerial, FailedBatches(partitions: .max, isRefused: false)))
             nodes[node].settle()
         }
         unheard.removeAll { $0.node == node }

@@ -54,7 +54,7 @@ import Testing
         cluster.run()
         cluster.collect()
         cluster.loseUnlogged()
-        cluster.core(0, name).received(.logFailed(through: .max >> 1, isRefused: true))
+        cluster.core(0, name).received(.logFailed(through: .max >> 1, FailedBatches(partitions: .max, isRefused: true)))
         cluster.nodes[0].settle()
         #expect(!client.isConnected && client.disconnectReason == .quotaExceeded && client.texts.isEmpty)
         cluster.logs = true
