@@ -1,5 +1,6 @@
 """Fixtures: a broker of one's own, mosquitto's tools, and bare connections to it."""
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,7 +15,20 @@ def pytest_report_header() -> str:
     return f"broker: {Program.chosen().path}"
 
 
+def spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """A cluster's tests wait for leases for most of their time: file by file among all others, they leave the processors to these."""
+    files = [list(file) for _, file in itertools.groupby(items, key=lambda item: item.path)]
+    ordered = []
+    for part in ([file for file in files if is_cluster == ("cluster" in file[0].path.parts)] for is_cluster in (True, False)):
+        count, before = sum(map(len, part)), 0
+        for file in part:
+            ordered.append((before / count, file))
+            before += len(file)
+    return [item for _, file in sorted(ordered, key=lambda entry: entry[0]) for item in file]
+
+
 def pytest_collection_modifyitems(items):
+    items[:] = spread(items)
     if not Program.chosen().is_martlet:
         for item in items:
             if mark := item.get_closest_marker("martlet"):
