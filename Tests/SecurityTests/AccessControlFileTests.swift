@@ -64,17 +64,88 @@ import Testing
     }
 
     @Test(arguments: [
-        ("write,qos=3", "\"qos=3\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes or retain=no"),
+        ("write,qos=3", "\"qos=3\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes, retain=no or from=ADDRESS"),
         ("write,", "\"\" is not a condition"),
-        ("read,qos=1", "\"read,qos=1\": conditions are for what is published; write them behind write or readwrite."),
-        ("deny,retain=yes", "\"deny,retain=yes\": conditions are for what is published"),
+        ("read,qos=1", "\"read,qos=1\": qos and retain are for what is published; write them behind write or readwrite."),
+        ("deny,retain=yes", "\"deny,retain=yes\": qos and retain are for what is published"),
         ("write,qos=1,qos=2", "no message can meet the conditions of \"write,qos=1,qos=2\"."),
+        ("read,from=10.0.0.0/33", "\"from=10.0.0.0/33\": this is no address and no network; write from=192.0.2.7, from=10.0.0.0/8"),
+        ("deny,from=", "\"from=\": this is no address"),
         ("some,qos=1", "\"some,qos=1\" is not an access type; expected read, write, readwrite or deny"),
     ])
     func `conditions that cannot be meant are told with their line`(access: String, words: String) throws {
         let error = try #require(throws: SecurityFileError.self) { try read("topic read x\ntopic \(access) a\n") }
         #expect(error.problems.count == 1 && error.problems[0].line == 2)
         #expect(error.problems[0].message.hasPrefix(words), "\(error)")
+    }
+
+    @Test(arguments: [
+        ("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("192.0.2.1", false), ("2001:db8::7", true), ("2001:db9::7", false),
+        ("/run/martlet.sock", false),
+    ])
+    func `a line may hold for clients from some networks alone`(address: String, isMeant: Bool) throws {
+        let file = try read(
+            """
+            topic readwrite,from=10.0.0.0/8,from=2001:db8::/32 plant/#
+            topic deny,from=10.1.2.3 plant/door
+            topic write,qos=1,from=10.1.2.0/24 orders
+            pattern read,from=10.0.0.0/8 own/%c
+            """)
+        let policy = file.control.policy(userName: nil, clientIdentifier: "c", origin: .address(address))
+        #expect(policy.reads("plant/a") == isMeant && policy.writes("plant/a/b") == isMeant)
+        let isVersion4 = isMeant && !address.hasPrefix("2001")
+        #expect(policy.reads("plant/door") == (isMeant && !isVersion4))
+        #expect(policy.writes("orders") == isVersion4 && !policy.reads("orders"))
+        #expect(policy.reads("own/c") == isVersion4)
+        let filter: TopicFilter = "plant/#"
+        #expect(policy.explanation(ofSubscribing: filter).isAllowed == isMeant)
+        let topic = Array("plant/a".utf8)
+        if !isMeant {
+            #expect(topic.withUnsafeBytes { policy.reason(denying: .write, topic: $0) }.hasSuffix("allows it from this address"))
+        }
+        #expect(policy.explanation(of: .receive, topic: "plant/a").decider == (isMeant ? .line(1) : .noLine))
+    }
+
+    @Test func `from an unknown address nothing is allowed that asks for one, and what denies holds`() throws {
+        let control = try read("topic read,from=10.0.0.0/8 a\ntopic read b\ntopic deny,from=10.0.0.0/8 b\n").control
+        let unknown = control.policy(userName: nil, clientIdentifier: "c")
+        #expect(!unknown.reads("a") && !unknown.reads("b") && unknown.asksAddress)
+        let gone = control.policy(userName: nil, clientIdentifier: "c", origin: .anyone)
+        #expect(gone.reads("a") && gone.reads("b"))
+    }
+
+    @Test func `an attribute stands for its value in a pattern, and an unknown or dangerous one for nothing`() throws {
+        let file = try read(
+            """
+            pattern readwrite floors/%{client_attrs.floor}/#
+            pattern deny %{client_attrs.floor}/secret
+            pattern write sites/%{client_attrs.site}/%c
+            """)
+        #expect(file.warnings.isEmpty)
+        func policy(_ attributes: [(name: String, value: String)]) -> AccessPolicy {
+            file.control.policy(userName: nil, clientIdentifier: "c", attributes: attributes)
+        }
+        let second = policy([("floor", "2"), ("site", "a"), ("floor", "3")])
+        #expect(second.reads("floors/2/x") && second.writes("floors/2") && !second.reads("floors/3/x"))
+        #expect(second.writes("sites/a/c") && !second.writes("sites/b/c") && !second.writes("sites/a/d"))
+        #expect(second.explanation(of: .publish, topic: "floors/2/x").decider == .line(1))
+        #expect(!policy([]).reads("floors/2/x") && !policy([]).reads("floors/%{client_attrs.floor}/x"))
+        for value in ["+", "#", "a/#", "", "2\u{0}", "2/3"] {
+            let wild = policy([("floor", value)])
+            #expect(!wild.reads("floors/2/x") && !wild.reads("floors/2/3/x") && !wild.reads("floors/a/x"), "\(value)")
+            #expect(wild.explanation(ofSubscribing: TopicFilter("floors/#")).isAllowed == false)
+        }
+        // What nobody knows any more might have been anything.
+        #expect(file.control.policy(userName: nil, clientIdentifier: "c", origin: .anyone).writes("sites/b/c"))
+    }
+
+    @Test func `an attribute that does not stand for anything is warned about`() throws {
+        let file = try read(
+            "topic read a/%{client_attrs.floor}\npattern read a/x%{client_attrs.floor}\npattern read %{floor}/%c\npattern read a/%{client_attrs.}\n")
+        #expect(file.warnings.map(\.line) == [1, 2, 3, 4])
+        #expect(file.warnings[0].message.contains("in lines that begin with pattern only"))
+        // As mosquitto reads such a line.
+        #expect(file.control.policy(userName: nil, clientIdentifier: "c").reads("a/%{client_attrs.floor}"))
     }
 
     @Test func `all that is wrong is told at once, with file and line`() throws {

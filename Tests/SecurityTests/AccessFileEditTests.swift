@@ -50,6 +50,19 @@ import Testing
         #expect(read.control.policy(userName: nil, clientIdentifier: "c").explanation(of: .publish, topic: "box").isAllowed)
     }
 
+    @Test func `what a rule asks beside its topic is shown apart, and can be changed`() throws {
+        var file = edit("topic write,qos<=1,from=10.0.0.0/8 a b\ntopic strange,x\n")
+        #expect(file.entries.map(\.rule.access) == ["write", "readwrite"])
+        #expect(file.entries.map(\.rule.conditions) == ["qos<=1,from=10.0.0.0/8", ""])
+        try file.change(
+            line: 1, from: "topic write,qos<=1,from=10.0.0.0/8 a b", access: "readwrite", conditions: "retain=no", topic: "a b")
+        #expect(lines(file)[0] == "topic readwrite,retain=no a b")
+        #expect(throws: AccessFileEdit.Complaint.self) { try file.add(.init(.anonymous, access: "read", conditions: "qos=1", topic: "a")) }
+        #expect(throws: AccessFileEdit.Complaint.self) { try file.add(.init(.anonymous, access: "write", conditions: "qos=1 x", topic: "a")) }
+        _ = try file.add(.init(.anonymous, access: "deny", conditions: "from=::1", topic: "a"))
+        #expect(lines(file)[2] == "topic deny,from=::1 a")
+    }
+
     @Test func `the first anonymous rule stands before the users and their comment`() throws {
         var file = edit("# Anna\nuser anna\ntopic a\n")
         #expect(try file.add(.init(.anonymous, access: "read", topic: "b")) == 1)

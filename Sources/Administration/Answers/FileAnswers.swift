@@ -77,10 +77,10 @@ struct FileAnswers {
         if subject == .anonymous || subject == .everybody, body.has("username") {
             throw .badRequest("username goes with for \"user\" alone.")
         }
-        let (access, topic) = try rule(body)
+        let (access, conditions, topic) = try rule(body)
         let path = try Self.choose(try body.text("file"), of: broker.files.ruleFiles, option: "acl_file")
         call.target = "\(access) \(topic) in \(path)"
-        broker.change(path, .addRule(subject, access: access, topic: topic)) { outcome in
+        broker.change(path, .addRule(subject, access: access, conditions: conditions, topic: topic)) { outcome in
             guard case .done(let line) = outcome else { return call.fail(Self.error(outcome, "rule")) }
             var object = JSONObject()
             object.set("file", path)
@@ -93,10 +93,11 @@ struct FileAnswers {
         let body = try call.body()
         let line = try Self.line(call)
         let text = try body.required("text")
-        let (access, topic) = try rule(body)
+        let (access, conditions, topic) = try rule(body)
         let path = try Self.choose(try body.text("file"), of: broker.files.ruleFiles, option: "acl_file")
         call.target = "\(access) \(topic) in \(path):\(line)"
-        broker.change(path, .changeRule(line: line, text: text, access: access, topic: topic)) { outcome in
+        let change = FileChange.changeRule(line: line, text: text, access: access, conditions: conditions, topic: topic)
+        broker.change(path, change) { outcome in
             guard case .done = outcome else { return call.fail(Self.error(outcome, "rule")) }
             var object = JSONObject()
             object.set("file", path)
@@ -116,9 +117,9 @@ struct FileAnswers {
         }
     }
 
-    private func rule(_ body: RequestBody) throws(APIError) -> (access: String, topic: String) {
+    private func rule(_ body: RequestBody) throws(APIError) -> (access: String, conditions: String, topic: String) {
         guard let access = try body.choice("access", AdministeredFiles.accesses) else { throw .badRequest("access is missing.") }
-        return (access, try body.required("topic"))
+        return (access, try body.text("conditions") ?? "", try body.required("topic"))
     }
 
     private static func line(_ call: Call) throws(APIError) -> Int {
@@ -173,6 +174,7 @@ struct FileAnswers {
             .text("for", as: .named("RuleFor"), \.subject.word),
             .textIfAny("username") { if case .user(let name) = $0.subject { name } else { nil } },
             .text("access", as: .named("RuleAccess"), \.access),
+            .textIfAny("conditions", help: "As qos<=1,retain=no,from=10.0.0.0/8.") { $0.conditions.isEmpty ? nil : $0.conditions },
             .text("topic", \.topic),
         ])
 
@@ -193,12 +195,30 @@ struct FileAnswers {
         guard action == .subscribe || TopicName(topic.description) != nil else {
             throw .badRequest("topic holds a wildcard, which only a subscription may.")
         }
-        let question = AccessQuestion(
+        var question = AccessQuestion(
             userName: try call.encoded("username"), clientIdentifier: try call.encoded("clientid") ?? Self.someClient,
             address: call.text("address"), action: action, topic: topic, listener: try listenerOfQuestion(call))
+        question.attributes = try Self.attributes(call.text("attributes"))
+        question.messages = .messages(
+            qos: call.integer("qos").flatMap { UInt8(exactly: $0) }.flatMap { QoS(rawValue: $0) }.map { [$0] }
+                ?? [.atMostOnce, .atLeastOnce, .exactlyOnce],
+            retain: call.boolean("retain").map { [$0] } ?? [true, false])
         let answer = broker.answer(to: question)
         let judgement = Judgement(answer: answer, question: question, listener: broker.listeners[question.listener].name)
         call.answer(Self.mayResource.json(judgement))
+    }
+
+    /// `floor=2,site=a`.
+    private static func attributes(_ text: String?) throws(APIError) -> [(name: String, value: String)] {
+        var attributes: [(name: String, value: String)] = []
+        for part in RouteParameter.parts(text ?? "") where !part.isEmpty {
+            let words = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard words.count == 2, !words[0].isEmpty else {
+                throw .badRequest("attributes is NAME=VALUE, several with commas between them, such as floor=2,site=a.")
+            }
+            attributes.append((String(words[0]), String(words[1])))
+        }
+        return attributes
     }
 
     /// Whether somebody may do something, in words.

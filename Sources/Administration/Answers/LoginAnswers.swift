@@ -68,6 +68,9 @@ struct LoginAnswers {
             .integer("took_us", help: "Microseconds.", \.microseconds),
         ])
 
+    private static let attributeResource = Resource<(name: String, value: String)>(
+        nil, [.text("name", \.name), .text("value", \.value)])
+
     static let resource = Resource<Explanation>(
         "LoginExplanation",
         [
@@ -78,6 +81,8 @@ struct LoginAnswers {
             .boolean("superuser", help: "Whether no rule would bind the client.", \.report.isSuperuser),
             .boolean("has_rules", help: "Whether the login brings rules along.", \.report.hasRules),
             .timeOrNull("expires_at", help: "When the connection would end; null for never.", \.report.expiresAt),
+            .objects(
+                "attributes", as: attributeResource, help: "What rules have for %{client_attrs.NAME}.", \.report.attributes),
             .objects("steps", as: stepResource, help: "In the order in which they were asked.", \.report.steps),
             .text("listener", \.listener),
         ])

@@ -272,11 +272,15 @@ public struct AdministeredFiles: Sendable {
         public let text: String
         public let subject: Subject
         public let access: String
+        /// What it asks beside the topic, as `qos<=1,from=10.0.0.0/8`; empty for nothing.
+        public let conditions: String
         public let topic: String
 
-        public init(file: String, line: Int, text: String, subject: Subject, access: String, topic: String) {
+        public init(
+            file: String, line: Int, text: String, subject: Subject, access: String, conditions: String = "", topic: String
+        ) {
             (self.file, self.line, self.text) = (file, line, text)
-            (self.subject, self.access, self.topic) = (subject, access, topic)
+            (self.subject, self.access, self.conditions, self.topic) = (subject, access, conditions, topic)
         }
     }
 
@@ -296,9 +300,9 @@ public enum FileChange: Sendable {
     /// - Parameter isNew: whether there may be no such user yet; else there has to be one.
     case setPassword(user: String, password: [UInt8], isNew: Bool)
     case removeUser(String)
-    case addRule(AdministeredFiles.Subject, access: String, topic: String)
+    case addRule(AdministeredFiles.Subject, access: String, conditions: String = "", topic: String)
     /// - Parameter text: what stands in the line, so that nobody changes another rule than they have seen.
-    case changeRule(line: Int, text: String, access: String, topic: String)
+    case changeRule(line: Int, text: String, access: String, conditions: String = "", topic: String)
     case removeRule(line: Int, text: String)
 }
 
@@ -378,6 +382,8 @@ public struct LoginTrialReport: Sendable {
     public var hasRules = false
     /// When the connection would end, in milliseconds since 1970; nil for never.
     public var expiresAt: UInt64?
+    /// What else the login says of the client, for rules.
+    public var attributes: [(name: String, value: String)] = []
     /// In the order in which they were asked.
     public var steps: [Step] = []
 
@@ -389,6 +395,10 @@ public struct AccessQuestion: Sendable {
     public var userName: EncodedString?
     public var clientIdentifier: EncodedString
     public var address: String?
+    /// What its login would say of the client.
+    public var attributes: [(name: String, value: String)] = []
+    /// Of what QoS and RETAIN the message would be that it publishes.
+    public var messages = AccessPermission.someWrite
     public var action: AccessAction
     /// Without wildcards, but of a subscription.
     public var topic: TopicFilter

@@ -400,6 +400,17 @@ enum SchemaCatalogue {
             ("RuleFor", .choice(["user", "anonymous", "everybody"]).described("everybody: a pattern.")),
             ("RuleAccess", .choice(AdministeredFiles.accesses)),
             (
+                "RuleConditions",
+                .text(
+                    0...Limits.textParameterBytesMax,
+                    pattern: #"^((qos(<=|=)[0-2]|retain=(yes|no)|from=[0-9A-Fa-f:./]+)(,(qos(<=|=)[0-2]|retain=(yes|no)|from=[0-9A-Fa-f:./]+))*)?$"#
+                ).described(
+                    """
+                    What the rule asks beside the topic, with commas between: qos=0, qos=1, qos=2, qos<=1, retain=yes and retain=no of \
+                    what is published, and from=ADDRESS or from=NETWORK, of which one is enough.
+                    """)
+            ),
+            (
                 "RuleTopic",
                 .text(1...65535, pattern: #"^(([^/+#\u0000\u000a\u000d]*|\+)/)*([^/+#\u0000\u000a\u000d]*|\+|#)$"#).with(
                     "not", .object(JSONMembers([("pattern", .string(#"^[\u0009-\u000d ]|[\u0009-\u000d ]$"#))]))
@@ -422,12 +433,14 @@ enum SchemaCatalogue {
                         .init("for", .choice(["user"])),
                         .init("username", .named("RuleUserName")),
                         .init("access", .named("RuleAccess")),
+                        .optional("conditions", .named("RuleConditions")),
                         .init("topic", .named("RuleTopic")),
                         .optional("file", .text.described("Which file, where there are several.")),
                     ]),
                     .object([
                         .init("for", .choice(["anonymous", "everybody"]).described("everybody: a pattern.")),
                         .init("access", .named("RuleAccess")),
+                        .optional("conditions", .named("RuleConditions")),
                         .init("topic", .named("RuleTopic")),
                         .optional("file", .text.described("Which file, where there are several.")),
                     ]),
@@ -438,6 +451,7 @@ enum SchemaCatalogue {
                 .object([
                     .init("text", .text(1...65535).described("The line as it stands: another one is not changed.")),
                     .init("access", .named("RuleAccess")),
+                    .optional("conditions", .named("RuleConditions")),
                     .init("topic", .named("RuleTopic")),
                     .optional("file", .text),
                 ])

@@ -17,6 +17,7 @@ struct AccessChecks {
         let isKnown =
             session.owner.userName == connection.client.userName && session.owner.listener == connection.info.listener
             && session.grant === grant && !session.awaitsGrant
+            && session.owner.access?.holds(from: connection.info.address) ?? true
         let before = session.grant
         session.grant = grant
         session.awaitsGrant = false
@@ -29,7 +30,7 @@ struct AccessChecks {
         if !isKnown { session.retainedSource = nil }
         guard !isKnown || session.owner.access == nil else { return }
         beginDecisions(of: session, before, connection)
-        renewAccess(session)
+        renewAccess(session, origin: .address(connection.info.address))
     }
 
     /// The rules have changed: gives every session its rights anew.
@@ -38,18 +39,20 @@ struct AccessChecks {
         shard.tree.forgetMatches()
     }
 
-    func renewAccess(_ session: Session) {
+    /// - Parameter origin: from where its client comes, if that has just connected.
+    func renewAccess(_ session: Session, origin: AccessOrigin? = nil) {
         let before = session.owner.access
         let policy = session.owner.listener.map { shard.settings.policy(of: $0) }
-        // What rules the login of a client that is away will bring is not known: what comes for it waits, and is judged
-        // when it is back.
-        session.awaitsGrant = session.connection == nil && session.grant == nil && policy?.takesRulesFromLogins == true
-        session.owner.access =
-            session.awaitsGrant
-            ? nil
-            : AccessControl.policy(
-                policy?.accessControl, userName: session.owner.userName, clientIdentifier: session.clientIdentifier,
-                grant: session.grant)
+        let origin = origin ?? knownOrigin(of: session)
+        let access = AccessControl.policy(
+            policy?.accessControl, userName: session.owner.userName, clientIdentifier: session.clientIdentifier,
+            grant: session.grant, origin: origin)
+        // What rules the login of a client that is away will bring is not known, nor from where it will come: what comes
+        // for it waits, and is judged when it is back.
+        session.awaitsGrant =
+            session.connection == nil
+            && (session.grant == nil && policy?.takesRulesFromLogins == true || origin == .unknown && access?.asksAddress == true)
+        session.owner.access = session.awaitsGrant ? nil : access
         let hasAuthority = session.grant?.topics != nil
         if hasAuthority { session.owner.access = session.owner.access?.receiving(session.topicDecisions.filters) }
         // What an authority has granted before waits for no other word of it.
@@ -58,6 +61,12 @@ struct AccessChecks {
         let isListed = session.firstSubscription != SubscriptionRecord.none
         if before != nil || session.owner.access != nil, isListed { shard.tree.forgetMatches() }
         if before !== session.owner.access { shard.shareGroups.sendAccess(of: session) }
+    }
+
+    /// From where the session's client comes; if it is away, from where it came last, as far as rules asked for that.
+    private func knownOrigin(of session: Session) -> AccessOrigin {
+        if let connection = session.connection?.object { return .address(connection.info.address) }
+        return session.owner.access?.identity.address.map { .address($0.description) } ?? .unknown
     }
 
     /// The client has shown anew who it is: from now on it has what that brought along.
@@ -86,13 +95,16 @@ struct AccessChecks {
     }
 
     /// The rules in force for somebody who came in by a listener, all of which must agree; those of every listener if
-    /// that one is no more.
+    /// that one is no more. Attributes and address are not known any more: rules that allow something hold whatever they
+    /// ask of them.
     func policies(
         ofListener listener: Int?, userName: EncodedString?, clientIdentifier: EncodedString
     ) -> [AccessPolicy] {
         let own = listener.map { shard.settings.policy(of: $0) }.flatMap { $0.isClosed ? nil : [$0] }
         return (own ?? shard.settings.listeners)
-            .compactMap { $0.accessControl?.policy(userName: userName, clientIdentifier: clientIdentifier) }
+            .compactMap {
+                $0.accessControl?.policy(userName: userName, clientIdentifier: clientIdentifier, origin: .anyone)
+            }
     }
 
     /// Whether a session is this user's.

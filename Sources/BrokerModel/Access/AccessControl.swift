@@ -47,10 +47,20 @@ public final class AccessControl: Sendable {
     }
 
     /// The policy for a client. A user whom no list names has the patterns only; without any, everything is denied.
-    public func policy(userName: EncodedString?, clientIdentifier: EncodedString) -> AccessPolicy {
+    ///
+    /// - Parameters:
+    ///   - attributes: what its login has said of it, for `%{client_attrs.NAME}`.
+    ///   - origin: from where it comes, for rules that ask for it.
+    public func policy(
+        userName: EncodedString?, clientIdentifier: EncodedString, attributes: [(name: String, value: String)] = [],
+        origin: AccessOrigin = .unknown
+    ) -> AccessPolicy {
         let own = userName.map { users[$0] } ?? anonymous
         return AccessPolicy(
-            own: own, patterns: patterns, clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels,
+            own: own, patterns: patterns,
+            client: AccessClient(
+                clientIdentifier: clientIdentifier, userName: userName, attributes: attributes, origin: origin,
+                spansLevels: spansLevels),
             file: file, rights: roles?.rights(of: userName), hasLists: hasLists)
     }
 }
@@ -65,13 +75,15 @@ extension AccessControl {
     ///   - userName: who has logged in; nil without a name.
     ///   - clientIdentifier: whose connection it is.
     ///   - grant: what the login brought along.
+    ///   - origin: from where the client comes, for rules that ask for it.
     public static func policy(
-        _ control: AccessControl?, userName: EncodedString?, clientIdentifier: EncodedString, grant: LoginGrant?
+        _ control: AccessControl?, userName: EncodedString?, clientIdentifier: EncodedString, grant: LoginGrant?,
+        origin: AccessOrigin = .unknown
     ) -> AccessPolicy? {
-        guard let grant else { return control?.policy(userName: userName, clientIdentifier: clientIdentifier) }
-        if grant.isSuperuser { return nil }
-        guard let rights = grant.rights else {
-            return control?.policy(userName: userName, clientIdentifier: clientIdentifier)
+        if grant?.isSuperuser == true { return nil }
+        guard let grant, let rights = grant.rights else {
+            return control?.policy(
+                userName: userName, clientIdentifier: clientIdentifier, attributes: grant?.attributes ?? [], origin: origin)
         }
         let others = grant.decidesAll ? nil : control
         let known = others?.roles?.rights(of: userName)
@@ -79,11 +91,24 @@ extension AccessControl {
         defaults.receives = false
         return AccessPolicy(
             own: others.map { others in userName.map { others.users[$0] } ?? others.anonymous } ?? nil,
-            patterns: others?.patterns, clientIdentifier: clientIdentifier, userName: userName,
-            spansLevels: others?.spansLevels ?? false, file: others?.file,
+            patterns: others?.patterns,
+            client: AccessClient(
+                clientIdentifier: clientIdentifier, userName: userName, attributes: grant.attributes, origin: origin,
+                spansLevels: others?.spansLevels ?? false),
+            file: others?.file,
             rights: RoleRights(roles: rights.roles + (known?.roles ?? []), defaults: known?.defaults ?? defaults),
             hasLists: others?.hasLists ?? false)
     }
+}
+
+/// Whose policy it is to be.
+package struct AccessClient {
+    package var clientIdentifier: EncodedString
+    package var userName: EncodedString?
+    package var attributes: [(name: String, value: String)] = []
+    package var origin = AccessOrigin.unknown
+    /// See `AccessControl`.
+    package var spansLevels = false
 }
 
 /// What one session's client may do, by mosquitto's rules:
@@ -104,28 +129,45 @@ public final class AccessPolicy: Sendable {
     package let hasLists: Bool
     /// What the log calls the list.
     package let file: String?
+    /// Whether a rule asks from where the client comes.
+    package let asksAddress: Bool
+    /// Whether roles tell messages apart by QoS and RETAIN.
+    private let rolesTellMessagesApart: Bool
 
     package init(
-        own: AccessRules?, patterns: AccessRules?, clientIdentifier: EncodedString, userName: EncodedString?, spansLevels: Bool,
-        file: String?, rights: RoleRights? = nil, hasLists: Bool = true
+        own: AccessRules?, patterns: AccessRules?, client: AccessClient, file: String?, rights: RoleRights? = nil,
+        hasLists: Bool = true
     ) {
         self.file = file
         self.rights = rights
         self.hasLists = hasLists
-        let identity = AccessIdentity(clientIdentifier: clientIdentifier, userName: userName, spansLevels: spansLevels)
+        asksAddress =
+            own?.asksAddress == true || patterns?.asksAddress == true || rights?.roles.contains { $0.asksAddress } == true
+        rolesTellMessagesApart = rights?.roles.contains { $0.tellsMessagesApart } == true
+        // The address takes room in every session: it is kept where it is asked for.
+        let identity = AccessIdentity(
+            clientIdentifier: client.clientIdentifier, userName: client.userName, spansLevels: client.spansLevels,
+            attributes: client.attributes, origin: asksAddress || client.origin == .anyone ? client.origin : .unknown)
         self.own = own.flatMap { $0.isEmpty ? nil : $0 }
         self.patterns = identity.isDangerous ? nil : patterns.flatMap { $0.isEmpty ? nil : $0 }
         self.identity = identity
     }
 
-    /// The same with other rights.
+    /// The same with other rights, which ask for no address but what the others ask for.
     init(_ other: AccessPolicy, rights: RoleRights) {
         (own, patterns, identity, hasLists, file) = (other.own, other.patterns, other.identity, other.hasLists, other.file)
+        (asksAddress, rolesTellMessagesApart) = (other.asksAddress, other.rolesTellMessagesApart)
         self.rights = rights
     }
 
+    /// Whether it holds for a client that comes from an address.
+    package func holds(from address: String) -> Bool { !asksAddress || identity.address == AddressRange(address) }
+
     /// Whether the client may publish to a topic in some way; `topic` is a checked topic name.
-    public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool { mayPublish(topic, .someWrite) }
+    public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool {
+        guard rolesTellMessagesApart else { return mayPublish(topic, .someWrite) }
+        return AccessPermission.everyMessage.contains { mayPublish(topic, [.write, $0]) }
+    }
 
     /// Whether the client may publish such a message to a topic; `topic` is a checked topic name.
     public func mayPublish(topic: UnsafeRawBufferPointer, qos: QoS, retain: Bool) -> Bool {
@@ -135,7 +177,7 @@ public final class AccessPolicy: Sendable {
     @inline(__always)
     private func mayPublish(_ topic: UnsafeRawBufferPointer, _ wanted: AccessPermission) -> Bool {
         if let rights {
-            let verdict = rights.mayPublish(topic, identity)
+            let verdict = rights.mayPublish(topic, identity, wanted)
             if verdict != .deferred { return verdict == .granted }
         }
         return grants(wanted, on: topic)
@@ -143,11 +185,15 @@ public final class AccessPolicy: Sendable {
 
     /// Whether a rule that names topics below `$SYS` lets the client publish to one of them, and not just a default.
     package func allowsPublishing(below topic: UnsafeRawBufferPointer) -> Bool {
-        if let rights {
-            let verdict = rights.mayPublishByRole(topic, identity)
-            if verdict != .deferred { return verdict == .granted }
+        func allows(_ wanted: AccessPermission) -> Bool {
+            if let rights {
+                let verdict = rights.mayPublishByRole(topic, identity, wanted)
+                if verdict != .deferred { return verdict == .granted }
+            }
+            return grants(wanted, on: topic)
         }
-        return grants(.someWrite, on: topic)
+        return rolesTellMessagesApart
+            ? AccessPermission.everyMessage.contains { allows([.write, $0]) } : allows(.someWrite)
     }
 
     /// Whether messages of a topic may reach the client; `topic` is a checked topic name.
@@ -200,26 +246,40 @@ extension AccessPolicy {
         let file = file ?? "the access list"
         guard let asked = AccessFilter(topic, isPattern: false)?.levels, let rule = denial(own, asked) ?? denial(patterns, asked)
         else {
-            let isOfOthers = wanted == .write && grants(.someWrite, on: topic)
-            return "no line of \(file) allows it\(isOfOthers ? " with this QoS and RETAIN" : "")"
+            if wanted == .write, grants(.someWrite, on: topic) { return "no line of \(file) allows it with this QoS and RETAIN" }
+            let levels = AccessFilter(topic, isPattern: false)?.levels ?? []
+            let isFromElsewhere = isAllowedFromElsewhere(wanted == .write ? .someWrite : .read, levels)
+            return "no line of \(file) allows it\(isFromElsewhere ? " from this address" : "")"
         }
         return rule.line > 0 ? "line \(rule.line) of \(file) denies it" : "\(file) denies it"
+    }
+
+    private func isAllowedFromElsewhere(_ wanted: AccessPermission, _ asked: [AccessFilter.Level]) -> Bool {
+        [own, patterns].contains { list in
+            (list?.rules ?? []).contains { rule in
+                guard !rule.networks.isEmpty, !rule.permission.isDisjoint(with: wanted) else { return false }
+                return rule.filter.levels(for: identity, wanted).map { AccessOverlap.covers($0, asked) } ?? false
+            }
+        }
     }
 
     /// The reason why dynamic security denies it; nil when it leaves that to the lists.
     private func roleReason(denying wanted: AccessPermission, topic: UnsafeRawBufferPointer) -> String? {
         let culprit = rights?.roles.first { role in
-            let verdict = wanted == .write ? role.mayPublish(topic, identity) : role.mayReceive(topic, identity)
-            return verdict == .denied
+            guard wanted == .write else { return role.mayReceive(topic, identity) == .denied }
+            return AccessPermission.everyMessage.contains { role.mayPublish(topic, identity, $0) == .denied }
         }
         if let culprit { return "the role \(culprit.name) denies it" }
         if hasLists { return nil }
+        if wanted == .write, rolesTellMessagesApart, mayPublish(topic: topic) { return "no role allows it with this QoS and RETAIN" }
         return rights == nil ? "dynamic security does not know the user" : "no role allows it"
     }
 
     private func denial(_ list: AccessRules?, _ asked: [AccessFilter.Level]) -> AccessRule? {
         (list?.rules ?? []).first { rule in
-            guard rule.permission.contains(.deny), let levels = rule.filter.levels(for: identity, .deny) else { return false }
+            guard rule.permission.contains(.deny), identity.isMeant(by: rule.networks, denies: true),
+                let levels = rule.filter.levels(for: identity, .deny)
+            else { return false }
             return AccessOverlap.covers(levels, asked)
         }
     }
@@ -262,11 +322,20 @@ extension AccessPolicy {
     }
 
     private func readable(of list: AccessRules?) -> [[AccessFilter.Level]] {
-        (list?.rules ?? []).compactMap { $0.permission.contains(.read) ? $0.filter.levels(for: identity, .read) : nil }
+        levels(of: list, .read)
     }
 
     private func denied(by list: AccessRules?) -> [[AccessFilter.Level]] {
-        (list?.rules ?? []).compactMap { $0.permission.contains(.deny) ? $0.filter.levels(for: identity, .deny) : nil }
+        levels(of: list, .deny)
+    }
+
+    private func levels(of list: AccessRules?, _ permission: AccessPermission) -> [[AccessFilter.Level]] {
+        (list?.rules ?? []).compactMap { rule in
+            guard rule.permission.contains(permission), identity.isMeant(by: rule.networks, denies: permission == .deny) else {
+                return nil
+            }
+            return rule.filter.levels(for: identity, permission)
+        }
     }
 
     private func overlaps(
@@ -318,12 +387,18 @@ public struct AccessExplanation: Sendable, Equatable {
 extension AccessPolicy {
     /// What decides whether the client may publish to a topic, or receive its messages; `topic` is one without
     /// wildcards.
-    public func explanation(of action: AccessAction, topic: TopicName) -> AccessExplanation {
-        let wanted: AccessPermission = action == .publish ? .someWrite : .read
-        return topic.bytes.withUnsafeBytes { bytes in
-            let isAllowed = action == .publish ? mayPublish(topic: bytes) : mayReceive(topic: bytes)
+    ///
+    /// - Parameter messages: of what QoS and RETAIN the message is that is published; that one of them may be is enough.
+    public func explanation(
+        of action: AccessAction, topic: TopicName, messages: AccessPermission = .someWrite
+    ) -> AccessExplanation {
+        topic.bytes.withUnsafeBytes { bytes in
+            let kinds = AccessPermission.everyMessage.filter { !messages.isDisjoint(with: $0) }
+            let message = kinds.first { mayPublish(bytes, [.write, $0]) }
+            let wanted: AccessPermission = action == .publish ? (message ?? messages).union(.write) : .read
+            let isAllowed = action == .publish ? message != nil : mayReceive(topic: bytes)
             let byRole = explanationByRole(isAllowed) { role in
-                action == .publish ? role.mayPublish(bytes, identity) : role.mayReceive(bytes, identity)
+                action == .publish ? role.mayPublish(bytes, identity, wanted) : role.mayReceive(bytes, identity)
             }
             if let byRole { return byRole }
             let isDefault = action == .publish ? rights?.defaults.publishes : rights?.defaults.receives
@@ -379,9 +454,9 @@ extension AccessPolicy {
         that says: AccessPermission, in list: AccessRules?, _ matches: ([AccessFilter.Level]) -> Bool
     ) -> Int? {
         list?.rules.first { rule in
-            guard !rule.permission.isDisjoint(with: says), let levels = rule.filter.levels(for: identity, says) else {
-                return false
-            }
+            guard !rule.permission.isDisjoint(with: says), identity.isMeant(by: rule.networks, denies: says == .deny),
+                let levels = rule.filter.levels(for: identity, says)
+            else { return false }
             return matches(levels)
         }?.line
     }
@@ -412,16 +487,20 @@ public struct RoleRights: Sendable {
     public init(roles: [RoleRules], defaults: Defaults) { (self.roles, self.defaults) = (roles, defaults) }
 
     @inline(__always)
-    package func mayPublish(_ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessVerdict {
-        let verdict = mayPublishByRole(topic, identity)
+    package func mayPublish(
+        _ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity, _ messages: AccessPermission
+    ) -> AccessVerdict {
+        let verdict = mayPublishByRole(topic, identity, messages)
         return verdict == .deferred ? fallback(defaults.publishes, topic) : verdict
     }
 
     /// Whether a role's rule lets the user publish; deferred where no rule says anything.
     @inline(__always)
-    package func mayPublishByRole(_ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessVerdict {
+    package func mayPublishByRole(
+        _ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity, _ messages: AccessPermission
+    ) -> AccessVerdict {
         for role in roles {
-            let verdict = role.mayPublish(topic, identity)
+            let verdict = role.mayPublish(topic, identity, messages)
             if verdict != .deferred { return verdict }
         }
         return .deferred

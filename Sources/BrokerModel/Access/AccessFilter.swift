@@ -1,7 +1,7 @@
 /// The topics that a line of an access file is about: a topic filter, in which a pattern's level may stand for the
 /// client itself.
 ///
-///     topic   sensors/+/temperature          pattern   devices/%c/#          pattern   users/%u/inbox
+///     topic   sensors/+/temperature          pattern   devices/%c/#          pattern   floors/%{client_attrs.floor}/#
 public struct AccessFilter: Sendable, Hashable {
     package enum Level: Sendable, Hashable {
         case literal([UInt8])
@@ -13,6 +13,8 @@ public struct AccessFilter: Sendable, Hashable {
         case clientIdentifier
         /// `%u`, in patterns only: the user name.
         case userName
+        /// `%{client_attrs.NAME}`, in patterns only: what the login has said of the client under that name.
+        case attribute([UInt8])
     }
 
     package let levels: [Level]
@@ -29,6 +31,7 @@ public struct AccessFilter: Sendable, Hashable {
             case Self.hash: levels.append(.rest)
             case Self.client where isPattern: levels.append(.clientIdentifier)
             case Self.user where isPattern: levels.append(.userName)
+            case _ where isPattern && Self.attributeName(text) != nil: levels.append(.attribute(Self.attributeName(text) ?? []))
             default:
                 guard !text.contains(Self.plus[0]), !text.contains(Self.hash[0]) else { return nil }
                 levels.append(.literal(text))
@@ -37,20 +40,36 @@ public struct AccessFilter: Sendable, Hashable {
         self.levels = levels
     }
 
-    /// Whether a level holds `%c` or `%u` without being just that: such a level is taken as it is written, which is
-    /// rarely meant.
+    /// Whether a level holds `%c`, `%u` or `%{` without being just that: such a level is taken as it is written, which
+    /// is rarely meant.
     public var hasPartialSubstitution: Bool {
         levels.contains { level in
             guard case .literal(let text) = level else { return false }
-            return Self.occurs("%c", in: text) || Self.occurs("%u", in: text)
+            return ["%c", "%u", "%{"].contains { Self.occurs($0, in: text) }
+        }
+    }
+
+    /// Whether a level names an attribute of the client's, or seems to.
+    public var mentionsAttributes: Bool {
+        levels.contains { level in
+            if case .literal(let text) = level { return Self.occurs("%{", in: text) }
+            if case .attribute = level { return true }
+            return false
         }
     }
 
     /// Whether it stands for different topics for different clients.
-    public var isPersonal: Bool { levels.contains(.clientIdentifier) || levels.contains(.userName) }
+    public var isPersonal: Bool {
+        levels.contains { level in
+            switch level {
+            case .clientIdentifier, .userName, .attribute: true
+            case .literal, .single, .rest: false
+            }
+        }
+    }
 
-    /// The filter for one client, without `%c` and `%u`; nil when one of them stands for nothing, or may not say what
-    /// the filter is for.
+    /// The filter for one client, without `%c`, `%u` and attributes; nil when one of them stands for nothing, or may not
+    /// say what the filter is for.
     package func levels(for identity: AccessIdentity, _ permission: AccessPermission) -> [Level]? {
         guard isPersonal else { return levels }
         var concrete: [Level] = []
@@ -63,6 +82,14 @@ public struct AccessFilter: Sendable, Hashable {
             case .userName:
                 guard identity.userNamePermissions.contains(permission) else { return nil }
                 value = identity.userName
+            case .attribute(let name):
+                if identity.isAnyone {
+                    guard permission != .deny else { return nil }
+                    concrete.append(.single)
+                    continue
+                }
+                guard let known = identity.attribute(name), known.permissions.contains(permission) else { return nil }
+                value = known.value
             case .literal, .single, .rest:
                 concrete.append(level)
                 continue
@@ -74,6 +101,13 @@ public struct AccessFilter: Sendable, Hashable {
         return concrete
     }
 
+    /// `NAME` of `%{client_attrs.NAME}`; nil of anything else.
+    private static func attributeName(_ text: [UInt8]) -> [UInt8]? {
+        guard text.starts(with: attributeStart), text.last == UInt8(ascii: "}"), text.count > attributeStart.count + 1 else { return nil }
+        let name = text[attributeStart.count..<(text.count - 1)]
+        return name.contains(UInt8(ascii: "}")) ? nil : Array(name)
+    }
+
     private static func occurs(_ word: String, in text: [UInt8]) -> Bool {
         let word = Array(word.utf8)
         return text.indices.dropLast().contains { text[$0] == word[0] && text[$0 + 1] == word[1] }
@@ -83,6 +117,7 @@ public struct AccessFilter: Sendable, Hashable {
     private static let hash = Array("#".utf8)
     private static let client = Array("%c".utf8)
     private static let user = Array("%u".utf8)
+    private static let attributeStart = Array("%{client_attrs.".utf8)
 }
 
 /// Topic filters as sets of topics. `+` and `#` at the start do not reach into topics that begin with $.

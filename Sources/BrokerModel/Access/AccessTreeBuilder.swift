@@ -9,10 +9,22 @@ package struct AccessTreeBuilder {
 
     package private(set) var nodes = [AccessNode()]
     package private(set) var edges: [Edge: Int32] = [:]
+    package private(set) var attributes: [AttributeEdge] = []
+    package private(set) var conditions: [AccessConditionEnd] = []
+
+    /// A level that stands for an attribute. Those below one node are chained.
+    package struct AttributeEdge: Sendable {
+        package let name: [UInt8]
+        package let child: Int32
+        /// The next one below the same node.
+        package let next: Int32
+    }
 
     package mutating func insert(_ rule: AccessRule) {
         let end = insert(rule.filter.levels)
-        if end.isRest {
+        if !rule.networks.isEmpty {
+            add(AccessConditionEnd(isRest: end.isRest, permission: rule.permission, networks: rule.networks), at: end.node)
+        } else if end.isRest {
             nodes[end.node].rest.formUnion(rule.permission)
         } else {
             nodes[end.node].here.formUnion(rule.permission)
@@ -37,9 +49,31 @@ package struct AccessTreeBuilder {
             case .single: node = follow(\.single, from: node)
             case .clientIdentifier: node = follow(\.clientIdentifier, from: node)
             case .userName: node = follow(\.userName, from: node)
+            case .attribute(let name): node = follow(attribute: name, from: node)
             }
         }
         return (node, false)
+    }
+
+    /// Has a rule end at a node that does not always hold.
+    package mutating func add(_ end: AccessConditionEnd, at node: Int) {
+        var end = end
+        end.next = nodes[node].conditions
+        conditions.append(end)
+        nodes[node].conditions = Int32(conditions.count - 1)
+    }
+
+    private mutating func follow(attribute name: [UInt8], from node: Int) -> Int {
+        var place = nodes[node].attributes
+        while place != AccessNode.none {
+            let edge = attributes[Int(place)]
+            if edge.name == name { return Int(edge.child) }
+            place = edge.next
+        }
+        let child = grow()
+        attributes.append(AttributeEdge(name: name, child: child, next: nodes[node].attributes))
+        nodes[node].attributes = Int32(attributes.count - 1)
+        return Int(child)
     }
 
     private mutating func follow(_ child: WritableKeyPath<AccessNode, Int32>, from node: Int) -> Int {
@@ -76,6 +110,18 @@ public struct AccessPermission: OptionSet, Sendable, Hashable {
 
     /// All that lets a client publish in some way.
     public static let someWrite = AccessPermission(rawValue: 2 | 0b111111 << 3)
+
+    /// Each pair of QoS and RETAIN that a message can have.
+    package static let everyMessage: [AccessPermission] = [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].flatMap { qos in
+        [write(qos, retain: false), write(qos, retain: true)]
+    }
+
+    /// To publish messages with one of these QoS and one of these values of RETAIN.
+    public static func messages(qos: [QoS], retain: [Bool]) -> AccessPermission {
+        var found: AccessPermission = []
+        for qos in qos { for retain in retain { found.insert(write(qos, retain: retain)) } }
+        return found
+    }
 }
 
 /// One line of an access file: a permission, and the topics that it is about.
@@ -84,11 +130,32 @@ public struct AccessRule: Sendable, Hashable {
     public let filter: AccessFilter
     /// Where it stands in its file, counted from 1; 0 for nowhere.
     public let line: Int
+    /// The networks of which the client comes from one; empty for a rule that holds from anywhere.
+    public let networks: [AddressRange]
 
-    public init(_ permission: AccessPermission, _ filter: AccessFilter, line: Int = 0) {
+    public init(_ permission: AccessPermission, _ filter: AccessFilter, line: Int = 0, networks: [AddressRange] = []) {
         self.permission = permission
         self.filter = filter
         self.line = line
+        self.networks = networks
+    }
+}
+
+/// The end of a rule that holds for some messages, or from some addresses alone. Those of one node are chained.
+package struct AccessConditionEnd: Sendable {
+    /// Whether the rule goes on with `#`.
+    package let isRest: Bool
+    /// What it says; of a rule of a role, the messages that it is about.
+    package let permission: AccessPermission
+    /// Of a rule of a role: where it stands in its list, and whether it allows.
+    package var ranks = RankedRules.Ranks()
+    /// Empty for anywhere.
+    package let networks: [AddressRange]
+    /// The next one of the same node.
+    package var next = AccessNode.none
+
+    package init(isRest: Bool, permission: AccessPermission, networks: [AddressRange], ranks: RankedRules.Ranks = .init()) {
+        (self.isRest, self.permission, self.networks, self.ranks) = (isRest, permission, networks, ranks)
     }
 }
 
@@ -106,9 +173,12 @@ package struct AccessNode: Sendable {
     package var single = none
     package var clientIdentifier = none
     package var userName = none
+    /// The first of the children for attributes, and the first rule that ends here and does not always hold.
+    package var attributes = none
+    package var conditions = none
 
     package var hasChildren: Bool {
-        hasLiterals || single != Self.none || clientIdentifier != Self.none || userName != Self.none
+        hasLiterals || single != Self.none || clientIdentifier != Self.none || userName != Self.none || attributes != Self.none
     }
 }
 
@@ -177,8 +247,12 @@ package struct AccessEdges: Sendable {
 /// tree finds it, whatever the number of lines. Immutable; shared by all sessions that it holds for, on every loop.
 package final class AccessRules: Sendable {
     package let rules: [AccessRule]
+    /// Whether a rule asks from where the client comes.
+    package let asksAddress: Bool
     private let nodes: [AccessNode]
     private let edges: AccessEdges
+    private let attributes: [AccessTreeBuilder.AttributeEdge]
+    private let conditions: [AccessConditionEnd]
 
     package init(_ rules: [AccessRule]) {
         self.rules = rules
@@ -186,6 +260,8 @@ package final class AccessRules: Sendable {
         for rule in rules { builder.insert(rule) }
         nodes = builder.nodes
         edges = AccessEdges(builder.edges)
+        (attributes, conditions) = (builder.attributes, builder.conditions)
+        asksAddress = rules.contains { !$0.networks.isEmpty }
     }
 
     package var isEmpty: Bool { rules.isEmpty }
@@ -222,6 +298,9 @@ package final class AccessRules: Sendable {
         let node = nodes[Int(index)]
         // `a/#` is about `a` too.
         var found = node.rest
+        if node.conditions != AccessNode.none {
+            found.formUnion(conditional(node.conditions, isEnd: offset > topic.count, identity))
+        }
         guard offset <= topic.count else { return found.union(node.here) }
         guard node.hasChildren else { return found }
         let end = Self.levelEnd(topic, offset)
@@ -234,10 +313,42 @@ package final class AccessRules: Sendable {
             let below = walk(from: node.userName, topic, end &+ 1, identity)
             found.formUnion(below.intersection(identity.userNamePermissions))
         }
+        if node.attributes != AccessNode.none {
+            found.formUnion(walkAttributes(from: node.attributes, topic, offset, identity))
+        }
         if node.hasLiterals,
             let child = edges.child(of: index, level: UnsafeRawBufferPointer(rebasing: topic[offset..<end]))
         {
             found.formUnion(walk(from: child, topic, end &+ 1, identity))
+        }
+        return found
+    }
+
+    @inline(never)
+    private func walkAttributes(
+        from first: Int32, _ topic: UnsafeRawBufferPointer, _ offset: Int, _ identity: AccessIdentity
+    ) -> AccessPermission {
+        var found: AccessPermission = []
+        var place = first
+        while place != AccessNode.none {
+            let edge = attributes[Int(place)]
+            place = edge.next
+            guard let (end, permissions) = identity.end(ofAttribute: edge.name, in: topic, from: offset) else { continue }
+            found.formUnion(walk(from: edge.child, topic, end &+ 1, identity).intersection(permissions))
+        }
+        return found
+    }
+
+    /// What those rules of a node say that do not always hold.
+    @inline(never)
+    private func conditional(_ first: Int32, isEnd: Bool, _ identity: AccessIdentity) -> AccessPermission {
+        var found: AccessPermission = []
+        var place = first
+        while place != AccessNode.none {
+            let rule = conditions[Int(place)]
+            place = rule.next
+            guard isEnd || rule.isRest, identity.isMeant(by: rule.networks, denies: rule.permission.contains(.deny)) else { continue }
+            found.formUnion(rule.permission)
         }
         return found
     }

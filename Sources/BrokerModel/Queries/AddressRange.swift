@@ -53,11 +53,16 @@ public struct AddressRange: Sendable, Hashable {
 
     /// Whether it holds an address, given as text.
     public func contains(_ address: String) -> Bool {
-        guard let other = Self.bytes(of: Substring(address).utf8) else { return false }
+        Self.bytes(of: Substring(address).utf8).map { contains(AddressRange(bytes: $0, bits: 128)) } ?? false
+    }
+
+    /// Whether it holds all of another one.
+    package func contains(_ other: AddressRange) -> Bool {
+        guard bits <= other.bits else { return false }
         let whole = bits / 8
-        guard bytes[..<whole] == other[..<whole] else { return false }
+        for place in 0..<whole where bytes[place] != other.bytes[place] { return false }
         let rest = bits % 8
-        return rest == 0 || (bytes[whole] ^ other[whole]) >> UInt8(8 - rest) == 0
+        return rest == 0 || (bytes[whole] ^ other.bytes[whole]) >> UInt8(8 - rest) == 0
     }
 
     /// The 16 bytes of an address, IPv4 mapped; a zone behind `%` is left out.

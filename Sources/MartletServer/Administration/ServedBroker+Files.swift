@@ -28,7 +28,7 @@ extension ServedBroker {
                 files.rules += try AccessFileEdit(path: path).entries.map { entry in
                     .init(
                         file: path, line: entry.line, text: entry.text, subject: AdministeredFiles.Subject(entry.rule.subject),
-                        access: entry.rule.access, topic: entry.rule.topic)
+                        access: entry.rule.access, conditions: entry.rule.conditions, topic: entry.rule.topic)
                 }
                 files.ruleFiles.append(.init(path: path, listeners: listeners))
             } catch {
@@ -74,13 +74,15 @@ extension ServedBroker {
             edit(users: path, of: user, done) { (file) throws(Refusal) in
                 if !file.remove(user) { throw Refusal(.missing) }
             }
-        case .addRule(let subject, let access, let topic):
+        case .addRule(let subject, let access, let conditions, let topic):
             edit(rules: path, done) { file throws(AccessFileEdit.Complaint) in
-                try file.add(AccessFileEdit.Rule(AccessFileEdit.Subject(subject), access: access, topic: topic))
+                try file.add(
+                    AccessFileEdit.Rule(
+                        AccessFileEdit.Subject(subject), access: access, conditions: conditions, topic: topic))
             }
-        case .changeRule(let line, let text, let access, let topic):
+        case .changeRule(let line, let text, let access, let conditions, let topic):
             edit(rules: path, done) { file throws(AccessFileEdit.Complaint) in
-                try file.change(line: line, from: text, access: access, topic: topic)
+                try file.change(line: line, from: text, access: access, conditions: conditions, topic: topic)
                 return line
             }
         case .removeRule(let line, let text):
@@ -151,6 +153,7 @@ extension ServedBroker {
         switch complaint {
         case .moved: .moved
         case .unknownAccess: .illegal("access is one of \(AccessFileEdit.accesses.joined(separator: ", ")).")
+        case .condition(let words): .illegal(words)
         case .unwritable:
             .illegal("A topic or user name in a file is not empty, holds no line break, and neither begins nor ends with a blank.")
         }
@@ -185,14 +188,16 @@ extension ServedBroker {
         let configuration = current.value.listeners[question.listener]
         var explanation: AccessExplanation?
         if let rules = security.accessControl {
-            let policy = rules.policy(userName: question.userName, clientIdentifier: question.clientIdentifier)
+            let policy = rules.policy(
+                userName: question.userName, clientIdentifier: question.clientIdentifier, attributes: question.attributes,
+                origin: question.address.map { .address($0) } ?? .unknown)
             let mountPoint = configuration.mountPoint ?? ""
             let topic = mountPoint + question.topic.description
             if question.action == .subscribe {
                 explanation = policy.explanation(
                     ofSubscribing: mountPoint.isEmpty ? question.topic : TopicFilter(topic) ?? question.topic)
             } else if let name = TopicName(topic) {
-                explanation = policy.explanation(of: question.action, topic: name)
+                explanation = policy.explanation(of: question.action, topic: name, messages: question.messages)
             }
         }
         return AccessAnswer(

@@ -127,7 +127,8 @@ extension HTTPFrontend {
     private func mayRead(_ exchange: HTTPExchange, _ user: EncodedString?) -> Bool {
         guard let rules = login.tables.listeners[exchange.peer.listener].accessControl else { return true }
         guard let topic = TopicName(exchange.request.path) else { return false }
-        let policy = rules.policy(userName: user, clientIdentifier: HTTPLogin.clientIdentifier)
+        let policy = rules.policy(
+            userName: user, clientIdentifier: HTTPLogin.clientIdentifier, origin: .address(exchange.peer.host))
         return topic.bytes.withUnsafeBytes { policy.mayReceive(topic: $0) }
     }
 

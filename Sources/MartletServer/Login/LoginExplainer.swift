@@ -53,6 +53,7 @@ extension LoginTrialReport {
             self.userName = (userName ?? trial.userName)?.withoutToken
             (isSuperuser, hasRules) = (grant?.isSuperuser ?? false, grant?.rights != nil)
             (expiresAt, source) = (grant?.expiresAt, grant?.source)
+            attributes = grant?.attributes ?? []
         case .refused(.serverBusy, _): self.init(.busy)
         case .refused(.serverUnavailable, let failure):
             self.init(.unavailable)

@@ -18,17 +18,21 @@ public struct AccessFileEdit: Sendable {
     /// A line that says something of topics.
     public struct Rule: Sendable, Hashable {
         public let subject: Subject
-        /// `read`, `write`, `readwrite` or `deny`; of a line with conditions, these too: `write,qos<=1`.
+        /// `read`, `write`, `readwrite` or `deny`.
         public let access: String
+        /// What it asks beside the topic, as `qos<=1,from=10.0.0.0/8`; empty for nothing.
+        public let conditions: String
         public let topic: String
 
-        public init(_ subject: Subject, access: String, topic: String) {
-            (self.subject, self.access, self.topic) = (subject, access, topic)
+        public init(_ subject: Subject, access: String, conditions: String = "", topic: String) {
+            (self.subject, self.access, self.conditions, self.topic) = (subject, access, conditions, topic)
         }
 
+        fileprivate var type: String { conditions.isEmpty ? access : "\(access),\(conditions)" }
+
         fileprivate var text: String {
-            if case .everybody = subject { return "pattern \(access) \(topic)" }
-            return "topic \(access) \(topic)"
+            if case .everybody = subject { return "pattern \(type) \(topic)" }
+            return "topic \(type) \(topic)"
         }
     }
 
@@ -49,6 +53,8 @@ public struct AccessFileEdit: Sendable {
         /// ends with a blank.
         case unwritable
         case unknownAccess
+        /// A condition that is none, in a sentence.
+        case condition(String)
     }
 
     public static let accesses = ["read", "write", "readwrite", "deny"]
@@ -82,13 +88,15 @@ public struct AccessFileEdit: Sendable {
                 let isPattern = words.first == "pattern"
                 let subject: Subject = isPattern ? .everybody : user.map { .user($0) } ?? .anonymous
                 let (access, topic) = Self.split(words.rest)
-                // Conditions follow behind a comma: they are shown with it.
-                let type = access.utf8.firstIndex(of: UInt8(ascii: ",")).map { String(access[..<$0]) } ?? access
-                let isAccess = !topic.isEmpty && Self.accesses.contains(type)
-                entries.append(
-                    Entry(
-                        line: index + 1, text: text,
-                        rule: Rule(subject, access: isAccess ? access : "readwrite", topic: isAccess ? topic : words.rest)))
+                // Conditions follow behind a comma.
+                let comma = access.utf8.firstIndex(of: UInt8(ascii: ",")) ?? access.endIndex
+                let isAccess = !topic.isEmpty && Self.accesses.contains(String(access[..<comma]))
+                let rule =
+                    isAccess
+                    ? Rule(
+                        subject, access: String(access[..<comma]), conditions: String(access[comma...].dropFirst()), topic: topic)
+                    : Rule(subject, access: "readwrite", topic: words.rest)
+                entries.append(Entry(line: index + 1, text: text, rule: rule))
             default: continue
             }
         }
@@ -121,10 +129,12 @@ public struct AccessFileEdit: Sendable {
         return place + 1
     }
 
-    /// Puts another access and topic in the place of a rule's; it stays the same subject's.
-    public mutating func change(line: Int, from text: String, access: String, topic: String) throws(Complaint) {
+    /// Puts another access, conditions and topic in the place of a rule's; it stays the same subject's.
+    public mutating func change(
+        line: Int, from text: String, access: String, conditions: String = "", topic: String
+    ) throws(Complaint) {
         let entry = try entry(line, text)
-        let rule = Rule(entry.rule.subject, access: access, topic: topic)
+        let rule = Rule(entry.rule.subject, access: access, conditions: conditions, topic: topic)
         try Self.check(rule)
         lines[line - 1] = rule.text
     }
@@ -150,6 +160,14 @@ public struct AccessFileEdit: Sendable {
 
     private static func check(_ rule: Rule) throws(Complaint) {
         guard accesses.contains(rule.access) else { throw .unknownAccess }
+        do throws(AccessType.Complaint) {
+            guard !rule.conditions.utf8.contains(UInt8(ascii: " ")) else {
+                throw AccessType.Complaint("conditions hold no blank; write them as qos<=1,retain=no.")
+            }
+            _ = try AccessType(rule.type)
+        } catch {
+            throw .condition(error.description)
+        }
         if case .user(let name) = rule.subject { try check(name) }
         try check(rule.topic)
     }

@@ -244,7 +244,9 @@ extension UInt8 {
 ///     topic deny home/anna/safe
 ///     pattern write devices/%c/#     # for everybody, wherever it stands
 ///
-/// Own extension: `topic write,qos<=1,retain=no sensors/#` lets only such messages be published.
+/// Own extensions: `topic write,qos<=1,retain=no sensors/#` lets only such messages be published, `topic
+/// read,from=10.0.0.0/8 plant/#` holds for clients from there alone, and `%{client_attrs.NAME}` stands for an attribute
+/// in a pattern as `%c` and `%u` do.
 ///
 /// Words are parted by spaces; without a word for the access it is readwrite, and a filter with spaces needs the word.
 /// There are no comments at the end of a line: what looks like one above belongs to the filter.
@@ -314,12 +316,14 @@ public struct AccessControlFile: Sendable {
                 lines.report("\"\(keyword)\" lacks its topic filter.", line: line)
                 return
             }
-            var permission: AccessPermission = [.read, .write]
+            var type = AccessType()
             rest = rest.trimmedBlanks
             if !rest.isEmpty {
-                let access = String(decoding: word, as: UTF8.self)
-                guard let named = self.permission(named: access, at: line) else { return }
-                permission = named
+                do throws(AccessType.Complaint) {
+                    type = try AccessType(String(decoding: word, as: UTF8.self))
+                } catch {
+                    return lines.report(error.description, line: line)
+                }
                 word = rest
             }
             guard word.count <= 65_535, EncodedString(word) != nil, let filter = AccessFilter(word, isPattern: isPattern) else {
@@ -328,59 +332,24 @@ public struct AccessControlFile: Sendable {
                     line: line)
                 return
             }
-            add(AccessRule(permission, filter, line: line), isPattern: isPattern, at: line)
-        }
-
-        /// The permission of an access type, with conditions behind commas: `write,qos<=1,retain=no`. nil for one that
-        /// is none, which is reported.
-        private mutating func permission(named access: String, at line: Int) -> AccessPermission? {
-            let words = access.split(separator: ",", omittingEmptySubsequences: false)
-            guard let type = words.first, let named = Self.permissions[String(type)] else {
+            if !isPattern, String(decoding: word, as: UTF8.self).holds("%{client_attrs.") {
                 lines.report(
-                    "\"\(access)\" is not an access type; expected read, write, readwrite or deny before a filter that holds a space.",
-                    line: line)
-                return nil
+                    "%{client_attrs.NAME} is replaced in lines that begin with pattern only; here it is taken literally.", line: line,
+                    severity: .warning)
             }
-            guard words.count > 1 else { return named }
-            guard named.contains(.write) else {
-                lines.report(
-                    "\"\(access)\": conditions are for what is published; write them behind write or readwrite.", line: line)
-                return nil
-            }
-            var (qos, retains) = (Set<QoS>([.atMostOnce, .atLeastOnce, .exactlyOnce]), Set([true, false]))
-            for word in words.dropFirst() {
-                switch word {
-                case "qos=0", "qos<=0": qos.formIntersection([.atMostOnce])
-                case "qos=1": qos.formIntersection([.atLeastOnce])
-                case "qos=2": qos.formIntersection([.exactlyOnce])
-                case "qos<=1": qos.formIntersection([.atMostOnce, .atLeastOnce])
-                case "qos<=2": break
-                case "retain=yes": retains.formIntersection([true])
-                case "retain=no": retains.formIntersection([false])
-                default:
-                    lines.report(
-                        "\"\(word)\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes or retain=no, such as "
-                            + "write,qos<=1,retain=no.", line: line)
-                    return nil
-                }
-            }
-            guard !qos.isEmpty, !retains.isEmpty else {
-                lines.report("no message can meet the conditions of \"\(access)\".", line: line)
-                return nil
-            }
-            guard qos.count < 3 || retains.count < 2 else { return named }
-            var permission = named.subtracting(.write)
-            for qos in qos { for retain in retains { permission.insert(.write(qos, retain: retain)) } }
-            return permission
+            add(
+                AccessRule(type.permission, filter, line: line, networks: type.networks), isPattern: isPattern, at: line)
         }
 
         private mutating func add(_ rule: AccessRule, isPattern: Bool, at line: Int) {
             if isPattern {
                 if rule.filter.hasPartialSubstitution {
                     lines.report(
-                        "%c and %u are replaced only where they are a whole level; here they are taken literally.", line: line,
-                        severity: .warning)
-                } else if !rule.filter.isPersonal {
+                        rule.filter.mentionsAttributes
+                            ? "%{client_attrs.NAME} is replaced only where it is written so and is a whole level; here it is taken literally."
+                            : "%c and %u are replaced only where they are a whole level; here they are taken literally.",
+                        line: line, severity: .warning)
+                } else if !rule.filter.isPersonal, rule.networks.isEmpty {
                     lines.report("the pattern holds neither %c nor %u.", line: line, severity: .warning)
                 }
                 patterns.append(rule)
@@ -404,10 +373,81 @@ public struct AccessControlFile: Sendable {
             return "\"\(word)\" is not known here; expected user, topic or pattern."
         }
 
-        private static let permissions: [String: AccessPermission] = [
-            "read": .read, "write": .write, "readwrite": [.read, .write], "deny": .deny,
-        ]
     }
+}
+
+/// The access type of a line, with conditions behind commas: `write,qos<=1,retain=no,from=10.0.0.0/8`.
+struct AccessType {
+    /// What is wrong with one, as a sentence.
+    struct Complaint: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ description: String) { self.description = description }
+    }
+
+    /// `readwrite`, where a line says nothing of it.
+    private(set) var permission: AccessPermission = [.read, .write]
+    /// The networks of which the client comes from one; empty for anywhere.
+    private(set) var networks: [AddressRange] = []
+    private var qos: Set<QoS> = [.atMostOnce, .atLeastOnce, .exactlyOnce]
+    private var retains: Set<Bool> = [true, false]
+
+    init() {}
+
+    init(_ text: String) throws(Complaint) {
+        let words = text.split(separator: ",", omittingEmptySubsequences: false)
+        guard let type = words.first, let named = Self.permissions[String(type)] else {
+            throw Complaint(
+                "\"\(text)\" is not an access type; expected read, write, readwrite or deny before a filter that holds a space.")
+        }
+        permission = named
+        var isOfMessages = false
+        for word in words.dropFirst() {
+            if word.hasPrefix("from=") {
+                try addNetwork(String(word.dropFirst(5)))
+            } else {
+                try narrow(word)
+                isOfMessages = true
+            }
+        }
+        guard isOfMessages else { return }
+        guard named.contains(.write) else {
+            throw Complaint(
+                "\"\(text)\": qos and retain are for what is published; write them behind write or readwrite.")
+        }
+        guard !qos.isEmpty, !retains.isEmpty else { throw Complaint("no message can meet the conditions of \"\(text)\".") }
+        guard qos.count < 3 || retains.count < 2 else { return }
+        permission.remove(.write)
+        permission.formUnion(.messages(qos: Array(qos), retain: Array(retains)))
+    }
+
+    private mutating func narrow(_ word: Substring) throws(Complaint) {
+        switch word {
+        case "qos=0", "qos<=0": qos.formIntersection([.atMostOnce])
+        case "qos=1": qos.formIntersection([.atLeastOnce])
+        case "qos=2": qos.formIntersection([.exactlyOnce])
+        case "qos<=1": qos.formIntersection([.atMostOnce, .atLeastOnce])
+        case "qos<=2": break
+        case "retain=yes": retains.formIntersection([true])
+        case "retain=no": retains.formIntersection([false])
+        default:
+            throw Complaint(
+                "\"\(word)\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes, retain=no or from=ADDRESS, such as "
+                    + "write,qos<=1,retain=no,from=10.0.0.0/8.")
+        }
+    }
+
+    private mutating func addNetwork(_ text: String) throws(Complaint) {
+        guard let network = AddressRange(text) else {
+            throw Complaint(
+                "\"from=\(text)\": this is no address and no network; write from=192.0.2.7, from=10.0.0.0/8 or from=2001:db8::/32.")
+        }
+        networks.append(network)
+    }
+
+    private static let permissions: [String: AccessPermission] = [
+        "read": .read, "write": .write, "readwrite": [.read, .write], "deny": .deny,
+    ]
 }
 
 /// A line `user:secret` of a file of passwords or of SCRAM entries.

@@ -33,7 +33,7 @@ public struct GrantedRule: Sendable, Equatable {
             receiving.append(RoleRule(filter, allows: rule.allows))
             if rule.isLiteral {
                 guard let literal = EncodedString(text) else { return nil }
-                if subscribing.literals[literal] == nil { subscribing.literals[literal] = rule.allows }
+                subscribing.add(literal: literal, allows: rule.allows)
             } else {
                 subscribing.patterns.append(RoleRule(filter, allows: rule.allows))
             }

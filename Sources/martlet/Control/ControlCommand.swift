@@ -223,6 +223,7 @@ struct ControlMayCommand: ControlSubcommand {
 
               martlet ctl may publish home/lamp --username anna
               martlet ctl may subscribe 'home/#' --username anna --client phone
+              martlet ctl may publish plant/2/temperature --username anna --address 10.0.0.7 --attribute floor=2 --qos 1 --retain no
 
             Prints the line of the access file or the role that decides, and ends with 0 for yes and 1 for no.
             """)
@@ -245,16 +246,29 @@ struct ControlMayCommand: ControlSubcommand {
     @Option(help: "The Client Identifier.", completion: ClientCompletion.kind)
     var client: String?
 
-    @Option(help: "The address that the client comes from, for bans.")
+    @Option(help: "The address that the client comes from, for bans and for rules that ask for it.")
     var address: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "What a login says of the client, for %{client_attrs.NAME} in rules; may be given several times.", valueName: "name=value"))
+    var attribute: [String] = []
+
+    @Option(help: "The QoS of the message that is published. (default: any)")
+    var qos: Int?
+
+    @Option(help: "Whether the message that is published is retained: yes or no. (default: either)")
+    var retain: String?
 
     @Option(help: "The listener, as the page Listeners names it: 'listener 1883'. (default: the first)")
     var listener: String?
 
     func act(_ control: Control, _ service: BrokerService) throws {
-        let query = [
+        let isRetained = retain.map { $0 == "yes" ? "true" : $0 == "no" ? "false" : $0 }
+        let query: [(String, String?)] = [
             ("action", action.rawValue), ("topic", topic), ("username", username), ("clientid", client), ("address", address),
-            ("listener", listener),
+            ("listener", listener), ("qos", qos.map { String($0) }), ("retain", isRetained),
+            ("attributes", attribute.isEmpty ? nil : attribute.joined(separator: ",")),
         ]
         guard try control.may(query) else { throw ExitCode(1) }
     }
@@ -368,6 +382,7 @@ struct ControlSecurityCommand: ControlSubcommand {
 
               martlet ctl dynsec createRole sensors
               martlet ctl dynsec addRoleACL sensors publishClientSend 'sensors/%c/#' allow
+              martlet ctl dynsec addRoleACL sensors publishClientSend 'state/%c' allow --retain yes --from 10.0.0.0/8
               martlet ctl dynsec createClient device-7 -p secret
               martlet ctl dynsec addClientRole device-7 sensors
             """)
@@ -387,6 +402,8 @@ struct ControlSecurityCommand: ControlSubcommand {
 
     @Option(name: .customLong("clientid"), help: "The only Client Identifier that createClient's client may use.")
     var clientIdentifier: String?
+
+    @OptionGroup var conditions: RuleConditionOptions
 
     @OptionGroup(title: "Connection") var options: ControlOptions
 
@@ -412,11 +429,25 @@ struct ControlSecurityCommand: ControlSubcommand {
         let isMissing = words.first?.lowercased() == "setclientpassword" && words.count == 2 && password == nil
         let given = try isMissing ? PasswordPrompt.newPassword() : password
         do throws(SecurityVerb.Complaint) {
-            return try SecurityVerb(words, password: given, clientIdentifier: clientIdentifier)
+            return try SecurityVerb(words, password: given, clientIdentifier: clientIdentifier, conditions: conditions.values)
         } catch {
             throw ValidationError(error.description)
         }
     }
+}
+
+/// What a rule of a role asks beside its topic.
+struct RuleConditionOptions: ParsableArguments {
+    @Option(help: "Of addRoleACL with publishClientSend: the QoS that a message may have, as 0,1. (default: any)")
+    var qos: String?
+
+    @Option(help: "Likewise: whether the message is retained, yes or no. (default: either)")
+    var retain: String?
+
+    @Option(help: "Of addRoleACL: an address or network that the client comes from; may be given several times. (default: any)")
+    var from: [String] = []
+
+    var values: SecurityVerb.Conditions { .init(qos: qos, retain: retain, networks: from) }
 }
 
 /// `martlet ctl subscriptions`.

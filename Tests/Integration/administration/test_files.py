@@ -128,12 +128,19 @@ def test_a_role_of_dynamic_security_is_named(site, program, tmp_path):
     served = site(
         configuration=f"plugin mosquitto_dynamic_security.so\nplugin_opt_config_file {tmp_path}/users.json\nplugin_opt_password_init_file {tmp_path}/first\nmartlet_http_user admin admin\n")
     login = "admin:a-long-password"
-    commands = [{"command": "createRole", "rolename": "plant", "acls": [{"acltype": "publishClientSend", "topic": "plant/#", "allow": True}]},
+    conditions = {"qos": [0, 1], "retain": False, "from": ["10.0.0.0/8"]}
+    commands = [{"command": "createRole", "rolename": "plant", "acls": [{"acltype": "publishClientSend", "topic": "plant/#", "allow": True},
+                    {"acltype": "publishClientSend", "topic": "far/%{client_attrs.site}", "allow": True, **conditions}]},
                 {"command": "createClient", "username": "pump", "password": "x", "roles": [{"rolename": "plant"}]}]
     assert call(served, "POST", "security/commands", {"commands": commands}, user=login)[0] == 200
     ask = lambda topic, user="pump": call(served, "GET", f"may?action=publish&topic={quote(topic, safe='')}&username={user}", user=login)[1]  # noqa: E731
     assert ask("plant/1")["role"] == "plant" and ask("plant/1")["reason"] == "Yes: the role plant allows it."
     assert ask("other")["decided_by"] == "no_role" and ask("other", "nobody")["decided_by"] == "login"
+    given = {"address": "10.1.2.3", "attributes": "site=a,floor=2", "qos": "1", "retain": "false"}
+    far = lambda **more: ask("far/a", "pump&" + "&".join(f"{name}={value}" for name, value in (given | more).items()))["allowed"]  # noqa: E731
+    assert far() and not far(address="192.0.2.1") and not far(attributes="site=b") and not far(qos="2") and not far(retain="true")
+    roles = call(served, "POST", "security/commands", {"commands": [{"command": "getRole", "rolename": "plant"}]}, user=login)[1]
+    assert {name: roles["responses"][0]["data"]["role"]["acls"][1][name] for name in conditions} == conditions
 
 
 def test_ctl_may_answers_in_a_sentence_and_by_its_exit(served, program):

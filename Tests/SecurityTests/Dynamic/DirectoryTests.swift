@@ -1,4 +1,4 @@
-import BrokerModel
+@testable import BrokerModel
 import MQTTCodec
 import Security
 import Testing
@@ -67,6 +67,43 @@ import Testing
         #expect(!publishes(access(commands, of: "u"), "d/c2/u/x"))
         #expect(!publishes(access(commands, of: "u", as: "a/b"), "d/a/b/u/x"))
         #expect(!publishes(access(commands, of: "u", as: "+"), "d/x/u/x"))
+    }
+
+    @Test func `a rule may be for some messages, addresses and attributes alone`() throws {
+        var conversation = Conversation()
+        func rule(_ type: String, _ topic: String, _ more: String, allows: Bool = true) -> String {
+            #"{"command":"addRoleACL","rolename":"r","acltype":"\#(type)","topic":"\#(topic)","allow":\#(allows)\#(more)}"#
+        }
+        for command in [
+            #"{"command":"createRole","rolename":"r"}"#,
+            rule("publishClientSend", "a/#", #","qos":[1,0],"retain":false"#),
+            rule("publishClientSend", "a/#", #","qos":[2],"from":"10.0.0.0/8""#),
+            rule("publishClientSend", "b", #","from":["192.0.2.7"],"priority":5"#, allows: false),
+            rule("publishClientSend", "b", ""), rule("publishClientReceive", "floors/%{client_attrs.floor}/#", ""),
+            rule("subscribeLiteral", "lit/#", #","from":["10.0.0.0/8","::1"]"#),
+            rule("subscribePattern", "floors/%{client_attrs.floor}/#", ""),
+            #"{"command":"createClient","username":"u","roles":[{"rolename":"r"}]}"#,
+            #"{"command":"setDefaultACLAccess","acls":[{"acltype":"publishClientReceive","allow":false}]}"#,
+        ] { #expect(conversation.error(command) == nil, "\(command)") }
+        let control = AccessControl(roles: SecurityDirectory(conversation.dispatcher.model), lists: nil)
+        func policy(_ address: String, _ floor: String? = nil) -> AccessPolicy {
+            control.policy(
+                userName: "u", clientIdentifier: "c", attributes: floor.map { [("floor", $0)] } ?? [], origin: .address(address))
+        }
+        func may(_ policy: AccessPolicy, _ topic: String, _ qos: QoS, _ retain: Bool) -> Bool {
+            Array(topic.utf8).withUnsafeBytes { policy.mayPublish(topic: $0, qos: qos, retain: retain) }
+        }
+        let (near, far) = (policy("10.0.0.1"), policy("192.0.2.7"))
+        #expect(may(far, "a/x", .atLeastOnce, false) && !may(far, "a/x", .atLeastOnce, true) && !may(far, "a/x", .exactlyOnce, false))
+        #expect(may(near, "a/x", .exactlyOnce, true) && publishes(far, "a/x"))
+        #expect(may(near, "b", .atMostOnce, false) && !may(far, "b", .atMostOnce, false) && !publishes(far, "b"))
+        #expect(near.explanation(of: .publish, topic: "a/x", messages: .write(.atLeastOnce, retain: true)).isAllowed == false)
+        let literal = TopicFilter("lit/#")
+        #expect(near.maySubscribe(literal, asksLists: false) && !far.maySubscribe(literal, asksLists: false))
+        #expect(receives(policy("::1", "2"), "floors/2/x") && !receives(policy("::1", "3"), "floors/2/x") && !receives(near, "floors/2/x"))
+        #expect(!receives(policy("::1", "+"), "floors/2/x") && !receives(policy("::1", "2/3"), "floors/2/3/x"))
+        let floor = TopicFilter("floors/2/+")
+        #expect(policy("::1", "2").maySubscribe(floor, asksLists: false) && !policy("::1", "3").maySubscribe(floor, asksLists: false))
     }
 
     @Test func `administration is never granted by default`() {

@@ -21,6 +21,33 @@ import Testing
         return conversation
     }
 
+    @Test func `what a rule asks beside its topic is told and kept, and nothing of it where it asks nothing`() throws {
+        var conversation = Conversation()
+        let add = #""command":"addRoleACL","rolename":"r","acltype":"publishClientSend","topic":"a","allow":true"#
+        for command in [
+            #"{"command":"createRole","rolename":"r"}"#, "{\(add)}", "{\(add),\"qos\":[1,0],\"retain\":true}",
+            "{\(add),\"from\":\"10.0.0.0/8\"}",
+        ] { #expect(conversation.error(command) == nil, "\(command)") }
+        #expect(conversation.error("{\(add),\"qos\":[0,1],\"retain\":true}") == "ACL with this topic already exists")
+        let rule = #"{"acltype":"publishClientSend","topic":"a","priority":0,"allow":true"#
+        let rules = "\(rule)},\(rule),\"qos\":[0,1],\"retain\":true},\(rule),\"from\":[\"10.0.0.0/8\"]}"
+        #expect(conversation.ask(#"{"command":"getRole","rolename":"r"}"#).contains(rules))
+        let bytes = SecurityFile.bytes(of: conversation.dispatcher.model)
+        #expect(String(decoding: bytes, as: UTF8.self).contains(rules))
+        #expect(try SecurityFile.bytes(of: SecurityFile.model(reading: bytes)) == bytes)
+        let remove = #""command":"removeRoleACL","rolename":"r","acltype":"publishClientSend","topic":"a""#
+        #expect(conversation.error("{\(remove),\"from\":[\"10.0.0.0/8\"]}") == nil)
+        #expect(conversation.error("{\(remove),\"from\":[\"10.0.0.0/8\"]}") == "ACL not found")
+        #expect(conversation.error("{\(remove)}") == nil)
+        #expect(conversation.ask(#"{"command":"getRole","rolename":"r"}"#).contains(#""acls":[]"#))
+    }
+
+    @Test func `a rule in a file whose condition cannot be read is told`() throws {
+        let text = #"{"roles":[{"rolename":"r","acls":[{"acltype":"publishClientSend","topic":"a","from":["10.0.0"]}]}]}"#
+        let complaint = try #require(throws: SecurityFile.Complaint.self) { try SecurityFile.model(reading: Array(text.utf8)) }
+        #expect(complaint.description.hasPrefix("has a role \"r\" with a rule that cannot be kept: Invalid from"))
+    }
+
     @Test(arguments: [
         ("{", #"{"responses":[{"command":"Unknown command","error":"Payload not valid JSON"}]}"#),
         ("{}", #"{"responses":[{"command":"Unknown command","error":"Invalid/missing commands"}]}"#),
@@ -143,6 +170,22 @@ import Testing
             "ACL with this topic already exists"
         ),
         (#"{"command":"removeRoleACL","rolename":"reader","acltype":"publishClientSend","topic":"a/#"}"#, "ACL not found"),
+        (
+            #"{"command":"addRoleACL","rolename":"reader","acltype":"publishClientSend","topic":"q","qos":[3]}"#,
+            "Invalid qos: expected a list of 0, 1 and 2"
+        ),
+        (
+            #"{"command":"addRoleACL","rolename":"reader","acltype":"publishClientSend","topic":"q","retain":1}"#,
+            "Invalid retain: expected true or false"
+        ),
+        (
+            #"{"command":"addRoleACL","rolename":"reader","acltype":"subscribePattern","topic":"q","qos":[1]}"#,
+            "qos and retain are for publishClientSend only"
+        ),
+        (
+            #"{"command":"createRole","rolename":"new","acls":[{"acltype":"subscribePattern","topic":"q","from":"x"}]}"#,
+            "Invalid from: expected addresses or networks, such as 10.0.0.0/8"
+        ),
         (#"{"command":"setDefaultACLAccess"}"#, "Missing/invalid actions array"),
     ])
     func `an error has mosquitto's words and changes nothing`(command: String, words: String) {

@@ -10,6 +10,7 @@ function check(page, listeners) {
   const given = name => page.parameters.get(name) ?? '';
   const inputs = {
     username: h('input', { value: given('username'), placeholder: 'none' }), clientid: h('input', { value: given('clientid'), placeholder: 'any' }), address: h('input', { value: given('address'), placeholder: 'any' }),
+    attributes: h('input', { value: given('attributes'), placeholder: 'floor=2,site=a' }), qos: select([['', 'any'], '0', '1', '2'], given('qos')), retain: select([['', 'either'], ['true', 'yes'], ['false', 'no']], given('retain')),
     action: select(['publish', 'subscribe', 'receive'], given('action')), topic: h('input', { value: given('topic'), required: true, placeholder: 'home/lamp' }),
     listener: select(listeners.filter(row => row.protocol !== 'httpapi').map(row => row.name), given('listener')),
   };
@@ -20,7 +21,7 @@ function check(page, listeners) {
     const may = await api.get('may', asked);
     answer.className = `answer ${may.allowed ? 'good' : 'bad'}`;
     answer.textContent = may.reason;
-  }); } }, field('User name', inputs.username), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Action', inputs.action),
+  }); } }, field('User name', inputs.username), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Attributes', inputs.attributes), field('Action', inputs.action), field('QoS', inputs.qos), field('Retained', inputs.retain),
     field('Topic or filter', inputs.topic, 'wide'), inputs.listener.children.length > 1 && field('Listener', inputs.listener), h('button', { class: 'first' }, 'Check'));
   return panel('May a client do this?', form, answer);
 }
@@ -59,13 +60,13 @@ function files(page) {
       return;
     }
     const rules = table([
-      { name: 'User', cell: whom }, { name: 'Access', cell: row => h('span', { class: row.access === 'deny' ? 'bad' : null }, row.access) },
+      { name: 'User', cell: whom }, { name: 'Access', cell: row => [h('span', { class: row.access === 'deny' ? 'bad' : null }, row.access), row.conditions && h('div', { class: 'soft code' }, row.conditions)] },
       { name: 'Topic', cell: row => h('span', { class: 'code' }, row.topic) }, { name: 'Line', cell: row => h('span', { class: 'code' }, `${row.file}:${row.line}`) },
       { name: 'Actions', cell: row => h('div', { class: 'row' },
         page.act('Edit', async () => {
-          const values = await ask({ title: 'Edit the rule', text: row.text, action: 'Save', fields: [field('Access', select(accesses, row.access, { name: 'access' })), field('Topic', h('input', { name: 'topic', required: true, value: row.topic }))] });
+          const values = await ask({ title: 'Edit the rule', text: row.text, action: 'Save', fields: [field('Access', select(accesses, row.access, { name: 'access' })), field('Conditions', h('input', { name: 'conditions', value: row.conditions ?? '', placeholder: 'none' })), field('Topic', h('input', { name: 'topic', required: true, value: row.topic }))] });
           if (values === null) return;
-          await api.put(api.path('files', 'rules', row.line), { file: row.file, text: row.text, access: values.access, topic: values.topic });
+          await api.put(api.path('files', 'rules', row.line), { file: row.file, text: row.text, access: values.access, conditions: values.conditions, topic: values.topic });
           tell('The rule is changed and in force.');
           await list();
         }, 'plain'),
@@ -78,19 +79,19 @@ function files(page) {
     ], { caption: 'Rules of acl_file', empty: 'There are no rules: nobody may do anything.' });
     rules.show(answer.data);
     const kind = select([['user', 'a user'], ['anonymous', 'clients without user name'], ['everybody', 'everybody (pattern)']]);
-    const name = h('input', { required: true, value: page.parameters.get('username') ?? '' }), access = select(accesses), topic = h('input', { required: true, placeholder: 'home/#' });
+    const name = h('input', { required: true, value: page.parameters.get('username') ?? '' }), access = select(accesses), conditions = h('input', { placeholder: 'none' }), topic = h('input', { required: true, placeholder: 'home/#' });
     const file = select(answer.files.map(each => each.path));
     const named = field('User name', name);
     const settle = () => { named.hidden = kind.value !== 'user'; name.required = kind.value === 'user'; topic.placeholder = kind.value === 'everybody' ? 'devices/%c/#' : 'home/#'; };
     kind.addEventListener('change', settle);
     settle();
     const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
-      await api.post('files/rules', { for: kind.value, ...kind.value === 'user' ? { username: name.value } : {}, access: access.value, topic: topic.value, file: file.value });
+      await api.post('files/rules', { for: kind.value, ...kind.value === 'user' ? { username: name.value } : {}, access: access.value, conditions: conditions.value, topic: topic.value, file: file.value });
       tell('The rule is in force.');
       await list();
-    }); } }, field('For', kind), named, field('Access', access), field('Topic', topic, 'wide'), answer.files.length > 1 && field('File', file), h('button', { class: 'first' }, 'Add rule'));
+    }); } }, field('For', kind), named, field('Access', access), field('Conditions', conditions), field('Topic', topic, 'wide'), answer.files.length > 1 && field('File', file), h('button', { class: 'first' }, 'Add rule'));
     place.replaceChildren(...answer.files.filter(each => each.trouble).map(each => h('p', { class: 'bad' }, each.trouble)), form, rules.element,
-      h('p', { class: 'soft' }, 'In a pattern %u is the user name and %c the client ID. A rule that denies comes before those that allow.'));
+      h('p', { class: 'soft' }, 'In a pattern %u is the user name, %c the client ID and %{client_attrs.NAME} what a login says of the client. A rule that denies comes before those that allow. Conditions are qos<=1, retain=no, from=10.0.0.0/8 and the like, with commas between.'));
   }
   page.guard(list);
   return panel('Rules of acl_file', place);

@@ -5,6 +5,8 @@ import { table } from '../table.js';
 const kinds = ['publishClientSend', 'publishClientReceive', 'subscribePattern', 'subscribeLiteral', 'unsubscribePattern', 'unsubscribeLiteral'];
 const names = rows => rows.join(', ') || '–';
 const input = (name, more = {}) => h('input', { name, required: true, ...more });
+/// What a rule asks beside its topic, in words.
+const conditions = acl => [acl.qos && ` QoS ${acl.qos.join(', ')}`, acl.retain !== undefined && (acl.retain ? ' retained' : ' not retained'), acl.from && ` from ${acl.from.join(', ')}`];
 const newPassword = () => field('New password', input('password', { type: 'password', autocomplete: 'new-password' }));
 
 /// Users of password_file, in one panel.
@@ -104,12 +106,15 @@ function dynamic(page) {
   const roles = table([
     { name: 'Role', cell: row => row.rolename },
     { name: 'Rules', cell: row => row.acls.length === 0 ? '–' : h('ul', { class: 'plain' }, row.acls.map(acl =>
-      h('li', {}, `${acl.allow ? 'allow' : 'deny'} ${acl.acltype} `, h('span', { class: 'code' }, acl.topic), ' ',
-        page.act('Remove', () => change({ command: 'removeRoleACL', rolename: row.rolename, acltype: acl.acltype, topic: acl.topic }), 'plain')))) },
+      h('li', {}, `${acl.allow ? 'allow' : 'deny'} ${acl.acltype} `, h('span', { class: 'code' }, acl.topic), conditions(acl), ' ',
+        page.act('Remove', () => change({ command: 'removeRoleACL', rolename: row.rolename, acltype: acl.acltype, topic: acl.topic, qos: acl.qos ?? null, retain: acl.retain ?? null, from: acl.from ?? null }), 'plain')))) },
     { name: 'Actions', cell: row => h('div', { class: 'row' },
       act('Add rule', `Add a rule to ${row.rolename}`, [
-        field('Type', select(kinds, undefined, { name: 'acltype' })), field('Topic', input('topic')), field('Permission', select(['allow', 'deny'], undefined, { name: 'allow' }))],
-        ({ acltype, topic, allow }) => ({ command: 'addRoleACL', rolename: row.rolename, acltype, topic, allow: allow === 'allow' })),
+        field('Type', select(kinds, undefined, { name: 'acltype' })), field('Topic', input('topic')), field('Permission', select(['allow', 'deny'], undefined, { name: 'allow' })),
+        field('QoS', select([['', 'any'], ['0', '0'], ['0,1', '0 or 1'], ['1', '1'], ['1,2', '1 or 2'], ['2', '2']], undefined, { name: 'qos' })), field('Retained', select([['', 'either'], ['true', 'yes'], ['false', 'no']], undefined, { name: 'retain' })),
+        field('From', h('input', { name: 'from', placeholder: 'any address or network' }))],
+        ({ acltype, topic, allow, qos, retain, from }) => ({ command: 'addRoleACL', rolename: row.rolename, acltype, topic, allow: allow === 'allow',
+          ...qos ? { qos: qos.split(',').map(Number) } : {}, ...retain ? { retain: retain === 'true' } : {}, ...from.trim() ? { from: from.trim().split(/[ ,]+/) } : {} })),
       remove('deleteRole', { rolename: row.rolename }, 'role')) },
   ], { caption: 'Roles', empty: 'There are no roles.' });
 

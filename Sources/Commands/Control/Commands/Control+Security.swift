@@ -105,9 +105,19 @@ enum SecurityLines {
         if role["allowwildcardsubs"].boolean == false { lines.append("Wildcards in subscriptions: denied") }
         let rules = (role["acls"].array ?? []).map { rule in
             let verdict = rule["allow"].boolean == true ? "allow" : "deny "
-            return "\(padded(rule["acltype"].cell, 20)) : \(verdict) : \(rule["topic"].cell) (priority: \(rule["priority"].cell))"
+            let text = "\(padded(rule["acltype"].cell, 20)) : \(verdict) : \(rule["topic"].cell) (priority: \(rule["priority"].cell))"
+            return text + conditions(rule)
         }
         return lines + block("ACLs:", 10, rules)
+    }
+
+    /// What a rule asks beside its topic, as the options of addRoleACL say it.
+    private static func conditions(_ rule: JSONValue) -> String {
+        var text = ""
+        if let levels = rule["qos"].array { text += " --qos \(levels.map(\.cell).joined(separator: ","))" }
+        if let retain = rule["retain"].boolean { text += " --retain \(retain ? "yes" : "no")" }
+        for network in rule["from"].array ?? [] { text += " --from \(network.cell)" }
+        return text
     }
 
     private static func texts(_ value: JSONValue, width: Int) -> [String] {
@@ -134,6 +144,39 @@ public struct SecurityVerb: Sendable, Equatable {
     /// Why words are no command.
     public struct Complaint: Error, Equatable, CustomStringConvertible {
         public let description: String
+    }
+
+    /// What a rule of `addRoleACL` asks beside its topic; of `removeRoleACL`, which of the topic's rules is meant.
+    public struct Conditions: Sendable, Equatable {
+        /// The QoS that a message may have, as `0,1`; nil for any.
+        public var qos: String?
+        /// Whether it is retained, `yes` or `no`; nil for either.
+        public var retain: String?
+        /// Addresses or networks of which the client comes from one; empty for anywhere.
+        public var networks: [String]
+
+        public init(qos: String? = nil, retain: String? = nil, networks: [String] = []) {
+            (self.qos, self.retain, self.networks) = (qos, retain, networks)
+        }
+
+        var isEmpty: Bool { self == Conditions() }
+
+        func set(in command: inout JSONObject) throws(Complaint) {
+            if let qos {
+                let levels = qos.split(separator: ",", omittingEmptySubsequences: false).map { Int($0) }
+                guard levels.allSatisfy({ $0.map { (0...2).contains($0) } ?? false }) else {
+                    throw Complaint(description: "--qos takes 0, 1 and 2 with commas between them, not \(qos).")
+                }
+                command.set("qos", levels.compactMap { $0 })
+            }
+            if let retain {
+                guard ["yes", "no"].contains(retain) else {
+                    throw Complaint(description: "--retain takes yes or no, not \(retain).")
+                }
+                command.set("retain", retain == "yes")
+            }
+            if !networks.isEmpty { command.set("from", networks) }
+        }
     }
 
     /// Of the command.
@@ -182,7 +225,10 @@ public struct SecurityVerb: Sendable, Equatable {
     ///   - words: the verb, and what stands behind it.
     ///   - password: of `createClient` and `setClientPassword`, where it does not stand among the words.
     ///   - clientIdentifier: of `createClient`.
-    public init(_ words: [String], password: String? = nil, clientIdentifier: String? = nil) throws(Complaint) {
+    ///   - conditions: of `addRoleACL` and `removeRoleACL`.
+    public init(
+        _ words: [String], password: String? = nil, clientIdentifier: String? = nil, conditions: Conditions = Conditions()
+    ) throws(Complaint) {
         guard let word = words.first else {
             throw Complaint(description: "Say what to do: martlet ctl dynsec alone lists what there is.")
         }
@@ -221,6 +267,12 @@ public struct SecurityVerb: Sendable, Equatable {
         }
         if let clientIdentifier, given.count < 3, row.verb == "createClient" { command.set("clientid", clientIdentifier) }
         if row.verb == "setDefaultACLAccess" { command.set("acls", [rule]) }
+        if !conditions.isEmpty {
+            guard ["addRoleACL", "removeRoleACL"].contains(row.verb) else {
+                throw Complaint(description: "--qos, --retain and --from go with addRoleACL and removeRoleACL.")
+            }
+            try conditions.set(in: &command)
+        }
         var message = JSONObject()
         message.set("commands", [command])
         (name, self.message) = (row.verb, message.text)

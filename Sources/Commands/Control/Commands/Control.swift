@@ -100,7 +100,8 @@ public struct Control {
 extension Control {
     /// `ctl may`: whether somebody may do something, and which line or role decides it.
     ///
-    /// - Parameter query: `action`, `topic`, `username`, `clientid`, `address`, `listener` of the API.
+    /// - Parameter query: `action`, `topic`, `username`, `clientid`, `address`, `attributes`, `qos`, `retain`, `listener`
+    ///   of the API.
     /// - Returns: whether they may.
     public func may(_ query: [(String, String?)]) throws(ControlError) -> Bool {
         let answer = try ask(ControlRequest(.get, ["may"], query: query))
@@ -136,6 +137,8 @@ extension Control {
         }
         if !table.rows.isEmpty { output.show(table, orSay: "") }
         output.sayForeign(value["reason"].cell)
+        let attributes = (value["attributes"].array ?? []).map { "\($0["name"].cell)=\($0["value"].cell)" }
+        if !attributes.isEmpty { output.sayForeign("Attributes of the client: \(attributes.joined(separator: ", ")).") }
         return value["result"].string == "allowed"
     }
 }

@@ -1,3 +1,4 @@
+import BrokerModel
 import JSON
 import JSONReader
 public import MQTTCodec
@@ -93,19 +94,56 @@ struct CommandCall {
 
     static let invalidRoles = "'roles' not an array or missing/invalid rolename"
 
-    /// The rules in a list of them, of which those that are none are passed over.
-    static func rules(_ list: [JSONValue]) -> SecurityModel.Role {
+    /// The rules in a list of them, of which those that are none are passed over, as with mosquitto. One whose condition
+    /// cannot be read is not: without it the rule would say something else.
+    static func rules(_ list: [JSONValue]) throws(Refusal) -> SecurityModel.Role {
         var role = SecurityModel.Role()
         for item in list {
             guard let members = item.object, let type = members.any("acltype")?.string, let kind = kind(named: type),
                 let text = members.any("topic")?.string, !text.isEmpty, let topic = EncodedString(text)
             else { continue }
             let rule = SecurityModel.Rule(
-                topic: topic, priority: priority(members, otherwise: 0), allows: members.any("allow")?.boolean ?? false)
+                topic: topic, priority: priority(members, otherwise: 0), allows: members.any("allow")?.boolean ?? false,
+                condition: try condition(members, of: kind))
             _ = role.add(rule, to: kind)
         }
         return role
     }
+
+    /// What a rule asks beside its topic: `"qos": [0, 1], "retain": false, "from": ["10.0.0.0/8"]`.
+    static func condition(_ members: JSONMembers, of kind: SecurityModel.RuleKind) throws(Refusal) -> SecurityModel.Condition {
+        var condition = SecurityModel.Condition()
+        if let value = members.any("qos"), value != .null {
+            var levels: Set<QoS> = []
+            for level in value.array ?? [value] {
+                guard let number = level.integer, let qos = UInt8(exactly: number).flatMap({ QoS(rawValue: $0) }) else {
+                    throw Refusal("Invalid qos: expected a list of 0, 1 and 2")
+                }
+                levels.insert(qos)
+            }
+            guard !levels.isEmpty else { throw Refusal("Invalid qos: expected a list of 0, 1 and 2") }
+            if levels.count < 3 { condition.qos = levels.sorted { $0.rawValue < $1.rawValue } }
+        }
+        if let value = members.any("retain"), value != .null {
+            guard let retain = value.boolean else { throw Refusal("Invalid retain: expected true or false") }
+            condition.retain = retain
+        }
+        if kind != .publishClientSend, !condition.qos.isEmpty || condition.retain != nil {
+            throw Refusal("qos and retain are for publishClientSend only")
+        }
+        guard let value = members.any("from"), value != .null else { return condition }
+        for item in value.array ?? [value] {
+            guard let network = item.string.flatMap({ AddressRange($0) }) else {
+                throw Refusal("Invalid from: expected addresses or networks, such as 10.0.0.0/8")
+            }
+            condition.networks.append(network)
+        }
+        guard !condition.networks.isEmpty else { throw Refusal("Invalid from: expected addresses or networks, such as 10.0.0.0/8") }
+        return condition
+    }
+
+    /// Whether a command says anything of a condition.
+    var hasCondition: Bool { ["qos", "retain", "from"].contains { members.any($0) != nil } }
 
     static func kind(named name: String) -> SecurityModel.RuleKind? {
         SecurityModel.RuleKind.allCases.first { $0.rawValue.lowercased() == name.lowercased() }

@@ -260,7 +260,7 @@ extension Performance {
         let wildcards = call.members.any("allowwildcardsubs")
         guard wildcards == nil || wildcards?.boolean != nil else { throw Refusal("Invalid allowwildcardsubs") }
         guard model.roles[name] == nil else { throw Refusal("Role already exists") }
-        var role = CommandCall.rules(call.members.any("acls")?.array ?? [])
+        var role = try CommandCall.rules(call.members.any("acls")?.array ?? [])
         role.texts = texts
         role.allowsWildcards = wildcards?.boolean ?? true
         model.roles[name] = role
@@ -296,7 +296,7 @@ extension Performance {
             isOther = true
         }
         if let list = call.members.any("acls")?.array {
-            role.rules = CommandCall.rules(list).rules
+            role.rules = try CommandCall.rules(list).rules
             isOther = true
         }
         model.roles[name] = role
@@ -307,7 +307,9 @@ extension Performance {
     mutating func addRoleACL() throws(Refusal) {
         let name = try knownRole(orElse: "Role not found")
         let (kind, topic) = try rule()
-        let rule = SecurityModel.Rule(topic: topic, priority: call.priority(otherwise: 0), allows: call.flag("allow"))
+        let condition = try CommandCall.condition(call.members, of: kind)
+        let rule = SecurityModel.Rule(
+            topic: topic, priority: call.priority(otherwise: 0), allows: call.flag("allow"), condition: condition)
         var isNew = false
         model.roles.update(name) { isNew = $0.add(rule, to: kind) }
         guard isNew else { throw Refusal("ACL with this topic already exists") }
@@ -322,10 +324,13 @@ extension Performance {
     mutating func removeRoleACL() throws(Refusal) {
         let name = try knownRole(orElse: "Role not found")
         let (kind, topic) = try rule()
-        guard model.roles[name]?.rules[kind]?.contains(where: { $0.topic == topic }) == true else {
-            throw Refusal("ACL not found")
+        // Without a condition the rules of the topic are meant, whatever they ask.
+        let condition = call.hasCondition ? try CommandCall.condition(call.members, of: kind) : nil
+        func isMeant(_ rule: SecurityModel.Rule) -> Bool {
+            rule.topic == topic && condition.map { $0 == rule.condition } ?? true
         }
-        model.roles.update(name) { $0.rules[kind]?.removeAll { $0.topic == topic } }
+        guard model.roles[name]?.rules[kind]?.contains(where: isMeant) == true else { throw Refusal("ACL not found") }
+        model.roles.update(name) { $0.rules[kind]?.removeAll(where: isMeant) }
         enforce(onRole: name, model.holders(of: name))
         record("rolename", name)
         record("acltype", kind.rawValue)

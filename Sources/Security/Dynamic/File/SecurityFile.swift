@@ -64,7 +64,12 @@ public enum SecurityFile {
     private static func readRoles(_ list: [JSONMembers], into model: inout SecurityModel) throws(Complaint) {
         for members in list {
             guard let name = name("rolename", in: members), model.roles[name] == nil else { continue }
-            var role = CommandCall.rules(members.any("acls")?.array ?? [])
+            var role: SecurityModel.Role
+            do throws(Refusal) {
+                role = try CommandCall.rules(members.any("acls")?.array ?? [])
+            } catch {
+                throw Complaint(description: "has a role \"\(name)\" with a rule that cannot be kept: \(error.words).")
+            }
             role.texts = texts(in: members)
             role.allowsWildcards = members.any("allowwildcardsubs")?.boolean ?? true
             role.unknown = unknown(in: members, but: ["rolename", "textname", "textdescription", "allowwildcardsubs", "acls"])
@@ -344,6 +349,14 @@ extension JSONWriter {
         array("roles", of: "rolename", client.roles)
     }
 
+    /// Nothing where a rule asks for nothing, as mosquitto has it.
+    private mutating func set(_ condition: SecurityModel.Condition) {
+        if !condition.qos.isEmpty { array("qos") { list in for qos in condition.qos { list.add(qos.rawValue) } } }
+        if let retain = condition.retain { set("retain", retain) }
+        guard !condition.networks.isEmpty else { return }
+        array("from") { list in for network in condition.networks { list.add(network.description) } }
+    }
+
     mutating func setRole(_ name: EncodedString, _ role: SecurityModel.Role) {
         set("rolename", name)
         set(role.texts)
@@ -356,6 +369,7 @@ extension JSONWriter {
                         object.set("topic", rule.topic)
                         object.set("priority", rule.priority)
                         object.set("allow", rule.allows)
+                        object.set(rule.condition)
                     }
                 }
             }

@@ -45,6 +45,28 @@ public struct SecurityModel: Sendable {
         public var topic: EncodedString
         public var priority: Int
         public var allows: Bool
+        public var condition = Condition()
+
+        /// Whether both are about the same: a role has one such rule of a kind.
+        func isAbout(sameAs other: Rule) -> Bool { topic == other.topic && condition == other.condition }
+    }
+
+    /// What a rule asks beside the topic, which mosquitto's cannot: a file without it is mosquitto's.
+    public struct Condition: Sendable, Equatable {
+        /// The QoS that a message may have, ascending; empty for any. Of what is published only.
+        public var qos: [QoS] = []
+        /// Whether it is retained; nil for either. Of what is published only.
+        public var retain: Bool?
+        /// The networks of which the client comes from one; empty for anywhere.
+        public var networks: [AddressRange] = []
+
+        public init() {}
+
+        var messages: AccessPermission {
+            if qos.isEmpty, retain == nil { return .someWrite }
+            return .messages(
+                qos: qos.isEmpty ? [.atMostOnce, .atLeastOnce, .exactlyOnce] : qos, retain: retain.map { [$0] } ?? [true, false])
+        }
     }
 
     /// What a rule is about, by the name that commands and files have for it. In the order of files.
@@ -108,10 +130,11 @@ public struct RankedNames: Sendable, Equatable {
 }
 
 extension SecurityModel.Role {
-    /// Adds a rule behind those of the same or a higher priority; false if there is one of this kind for the topic.
+    /// Adds a rule behind those of the same or a higher priority; false if there is one of this kind for the topic, and
+    /// for the same messages and networks.
     mutating func add(_ rule: SecurityModel.Rule, to kind: SecurityModel.RuleKind) -> Bool {
         var list = rules[kind] ?? []
-        guard !list.contains(where: { $0.topic == rule.topic }) else { return false }
+        guard !list.contains(where: { $0.isAbout(sameAs: rule) }) else { return false }
         list.insert(rule, at: list.firstIndex { $0.priority < rule.priority } ?? list.endIndex)
         rules[kind] = list
         return true
@@ -121,12 +144,16 @@ extension SecurityModel.Role {
     func compiled(name: EncodedString) -> RoleRules {
         func patterns(_ kind: SecurityModel.RuleKind) -> [RoleRule] {
             (rules[kind] ?? []).compactMap { rule in
-                AccessFilter(rule.topic.bytes, isPattern: true).map { RoleRule($0, allows: rule.allows) }
+                AccessFilter(rule.topic.bytes, isPattern: true).map {
+                    RoleRule($0, allows: rule.allows, messages: rule.condition.messages, networks: rule.condition.networks)
+                }
             }
         }
         func filters(_ literal: SecurityModel.RuleKind, _ pattern: SecurityModel.RuleKind) -> RoleRules.Filters {
             var filters = RoleRules.Filters()
-            for rule in rules[literal] ?? [] { filters.literals[rule.topic] = rule.allows }
+            for rule in rules[literal] ?? [] {
+                filters.add(literal: rule.topic, allows: rule.allows, networks: rule.condition.networks)
+            }
             filters.patterns = patterns(pattern)
             return filters
         }
