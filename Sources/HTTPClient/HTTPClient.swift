@@ -73,6 +73,8 @@ public struct HTTPClientSettings: Sendable, Equatable {
     public var connectMilliseconds: UInt64 = 3000
     /// Milliseconds from the question until the answer is whole, with the time that it waits.
     public var answerMilliseconds: UInt64 = 5000
+    /// The same for a question that is hurried.
+    public var hurriedMilliseconds: UInt64 = 500
     /// Questions that are asked at the same time, each on a connection of its own.
     public var inFlightMax = 64
     /// Questions that wait for that; a further one fails as `busy`.
@@ -100,6 +102,10 @@ public struct HTTPQuestion: Sendable, Hashable {
     public var fields: [Field]
     /// nil for a request without one.
     public var body: [UInt8]?
+
+    /// Whether whoever asks can do without the answer, and waits for `hurriedMilliseconds` alone. That it does not come
+    /// in that time says nothing against the server.
+    public var isHurried = false
 
     /// A field of a request's head.
     public struct Field: Sendable, Hashable {

@@ -45,6 +45,7 @@ package final class HTTPPool: @unchecked Sendable {
     /// Those that are not asked yet, and all in the order of their deadlines; both with some that are over.
     private var waiting = CallQueue()
     private var deadlines = CallQueue()
+    private var hurriedDeadlines = CallQueue()
     private var waitingCount = 0
     private var connections: [HTTPCallConnection] = []
     private var breaker: CircuitBreaker
@@ -76,11 +77,11 @@ package final class HTTPPool: @unchecked Sendable {
         guard waitingCount < settings.queueMax else {
             return reply(.failure(HTTPClientFailure(.busy, "has \(settings.queueMax) questions waiting")))
         }
-        let call = Call(question, deadline: now + settings.answerMilliseconds, id, reply)
+        let call = Call(question, deadline: now + patience(question.isHurried), id, reply)
         calls[question] = call
         callsByAsker[id] = call
         enqueue(call)
-        deadlines.append(call)
+        if question.isHurried { hurriedDeadlines.append(call) } else { deadlines.append(call) }
         pump()
     }
 
@@ -103,23 +104,29 @@ package final class HTTPPool: @unchecked Sendable {
 
     package var nextDeadline: UInt64? {
         let idle = connections.lazy.compactMap(\.deadline).min()
-        return [deadlines.first?.deadline, idle, connector.nextDeadline].compactMap { $0 }.min()
+        return [deadlines.first?.deadline, hurriedDeadlines.first?.deadline, idle, connector.nextDeadline].compactMap { $0 }.min()
     }
 
     package func advance(now: UInt64) {
         connector.advance(now: now)
         for connection in connections { if let deadline = connection.deadline, deadline <= now { connection.timedOut() } }
+        while let call = hurriedDeadlines.first, call.deadline <= now {
+            hurriedDeadlines.removeFirst()
+            expire(call)
+        }
         while let call = deadlines.first, call.deadline <= now {
             deadlines.removeFirst()
-            let isAsked = call.connection != nil
-            let seconds = Self.seconds(settings.answerMilliseconds)
-            fail(
-                call,
-                HTTPClientFailure(
-                    .unavailable, isAsked ? "does not answer within \(seconds)" : "has not come to this question within \(seconds)")
-            )
+            expire(call)
         }
         pump()
+    }
+
+    private func patience(_ isHurried: Bool) -> UInt64 { isHurried ? settings.hurriedMilliseconds : settings.answerMilliseconds }
+
+    private func expire(_ call: Call) {
+        let seconds = Self.seconds(patience(call.question.isHurried))
+        let words = call.connection != nil ? "does not answer within \(seconds)" : "has not come to this question within \(seconds)"
+        fail(call, HTTPClientFailure(.unavailable, words), isCounted: !call.question.isHurried)
     }
 
     private static func seconds(_ milliseconds: UInt64) -> String {
@@ -191,12 +198,13 @@ package final class HTTPPool: @unchecked Sendable {
     /// Whether a connection is worth keeping.
     var keepsConnections: Bool { !isRetired }
 
-    private func fail(_ call: Call, _ failure: HTTPClientFailure) {
+    /// - Parameter isCounted: whether the server is to blame.
+    private func fail(_ call: Call, _ failure: HTTPClientFailure, isCounted: Bool = true) {
         guard !call.isOver else { return }
         let connection = call.connection
         finish(call, .failure(failure))
         connection?.close()
-        failed("it \(failure)")
+        if isCounted { failed("it \(failure)") }
     }
 
     private func failed(_ words: String) {

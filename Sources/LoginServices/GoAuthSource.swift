@@ -102,11 +102,17 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
             return nil
         }
         let steps = GoAuthSteps()
-        ask(target, [("username", userName.description)], steps) { [self] answer in
+        // Who comes by a file does so without the service: it is not waited for long, and asked again with each topic.
+        ask(target, [("username", userName.description)], steps, isHurried: source != name) { [self] answer in
             switch answer {
             case .success(let isSuperuser): reply(.allowed(userName: nil, grant(isSuperuser: isSuperuser)))
-            // Who comes by a file does so without the service: as no superuser, but not kept out.
-            case .failure where source != name: reply(.allowed(userName: nil, grant(isSuperuser: false)))
+            case .failure where source != name:
+                let topics = UndecidedSuperuser(self, userName.description)
+                reply(
+                    .allowed(
+                        userName: nil,
+                        LoginGrant(
+                            source: name, rights: GrantedRule.rights([], name: "go-auth"), topics: topics, isProvisional: true)))
             case .failure(let failure): reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
             }
         }
@@ -140,11 +146,29 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
         ]
         ask(target, values, GoAuthSteps()) { [self] answer in
             guard case .success(let isAllowed) = answer else { return reply(TopicDecision(isAllowed: false, milliseconds: 1000)) }
-            let jitter = settings.accessJitterSeconds * 1000
-            let chance = jitter > 0 ? RandomBytes.seed() % (2 * jitter + 1) : 0
-            let life = settings.accessCacheSeconds * 1000 + chance
-            // It holds at least until the packet that has caused the question is read again.
-            reply(TopicDecision(isAllowed: isAllowed, milliseconds: max(1000, life - min(life, jitter))))
+            reply(remembered(isAllowed))
+        }
+    }
+
+    private func remembered(_ isAllowed: Bool) -> TopicDecision {
+        let jitter = settings.accessJitterSeconds * 1000
+        let chance = jitter > 0 ? RandomBytes.seed() % (2 * jitter + 1) : 0
+        let life = settings.accessCacheSeconds * 1000 + chance
+        // It holds at least until the packet that has caused the question is read again.
+        return TopicDecision(isAllowed: isAllowed, milliseconds: max(1000, life - min(life, jitter)))
+    }
+
+    /// Asks for a topic of a user of whom nobody could say whether it is a superuser.
+    fileprivate func decide(
+        _ question: TopicQuestion, undecided user: String, reply: @escaping @Sendable (TopicDecision) -> Void
+    ) {
+        guard let target = settings.superuserTarget else { return decide(question, reply: reply) }
+        ask(target, [("username", user)], GoAuthSteps()) { [self] answer in
+            switch answer {
+            case .success(true): reply(remembered(true))
+            case .success(false): decide(question, reply: reply)
+            case .failure: reply(TopicDecision(isAllowed: false, milliseconds: 1000))
+            }
         }
     }
 
@@ -160,10 +184,12 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
 
     /// - Parameter values: sorted by name, as go-auth sends them.
     private func ask(
-        _ target: String, _ values: [(String, String)], _ steps: GoAuthSteps, attempt: Int = 0,
+        _ target: String, _ values: [(String, String)], _ steps: GoAuthSteps, isHurried: Bool = false, attempt: Int = 0,
         _ reply: @escaping @Sendable (Result<Bool, HTTPClientFailure>) -> Void
     ) {
-        let call = client.ask(httpQuestion(target, values)) { [self] result in
+        var question = httpQuestion(target, values)
+        question.isHurried = isHurried
+        let call = client.ask(question) { [self] result in
             let answer: Result<Bool, HTTPClientFailure>
             switch result {
             case .success(let found) where found.status.rawValue >= 500:
@@ -171,7 +197,7 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
             case .success(let found): answer = verdict(found)
             case .failure(let failure): answer = .failure(failure)
             }
-            guard case .failure(let failure) = answer, failure.kind != .busy, attempt < settings.retriesMax else {
+            guard case .failure(let failure) = answer, !isHurried, failure.kind != .busy, attempt < settings.retriesMax else {
                 return reply(answer)
             }
             ask(target, values, steps, attempt: attempt + 1, reply)
@@ -216,6 +242,19 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
                 return .failure(HTTPClientFailure(.badAnswer, "answers what is no JSON: \(error)"))
             }
         }
+    }
+}
+
+/// Who is asked about the topics of a user of a file who came while the service could not be asked: whether it is a
+/// superuser is asked with each of them, and not only when it comes again.
+private final class UndecidedSuperuser: TopicAuthority {
+    private let source: GoAuthSource
+    private let user: String
+
+    init(_ source: GoAuthSource, _ user: String) { (self.source, self.user) = (source, user) }
+
+    func decide(_ question: TopicQuestion, reply: @escaping @Sendable (TopicDecision) -> Void) {
+        source.decide(question, undecided: user, reply: reply)
     }
 }
 

@@ -192,6 +192,52 @@ import Testing
         }
     }
 
+    @Test func `go-auth's back ends are asked what they are registered for`() throws {
+        let lines = """
+            listener 1
+            auth_plugin go-auth.so
+            auth_opt_backends files,http
+            auth_opt_files_acl_path /a
+            auth_opt_http_superuser_uri /super
+            auth_opt_http_aclcheck_uri /acl
+
+            """
+        let result = read(lines + "auth_opt_files_register acl\nauth_opt_http_register user\nauth_opt_http_getuser_uri /user")
+        #expect(!result.hasErrors, "\(result.texts)")
+        let security = result.configuration.listeners[0].security
+        let goAuth = try #require(security.logins.goAuth)
+        #expect(security.passwordFile == nil && security.accessControlFile == "/a" && goAuth.userURI == "/user")
+        #expect(goAuth.superuserURI == nil && goAuth.accessURI == nil && !goAuth.asks(.http, .acl) && goAuth.asks(.files, .acl))
+        let nobody = read(lines + "auth_opt_files_register acl\nauth_opt_http_register superuser").texts
+        #expect(nobody.contains { $0.hasSuffix("plugin: no back end is registered for user: nobody could log in.") }, "\(nobody)")
+        let wrong = read(lines + "auth_opt_http_register users\n").texts
+        #expect(
+            wrong.contains {
+                $0.hasSuffix(#"found "users", expected user, superuser, acl, or several of them with commas between."#)
+            })
+    }
+
+    @Test func `an access file beside go-auth binds everybody, and the reader is told`() throws {
+        let result = read(
+            """
+            acl_file /own
+            auth_plugin go-auth.so
+            auth_opt_backends files,http
+            auth_opt_files_password_path /p
+            auth_opt_files_acl_path /a
+            auth_opt_http_getuser_uri /user
+            auth_opt_http_superuser_uri /super
+            listener 1
+            """)
+        let security = result.configuration.listeners[0].security
+        #expect(security.passwordFile == "/p" && security.accessControlFile == "/own")
+        #expect(security.logins.goAuth?.superuserURI == nil && security.logins.goAuth?.userURI == "/user")
+        #expect(
+            result.texts.contains(
+                "Warning: m.conf:2: plugin: acl_file /own binds everybody here: go-auth's own access file, superusers and access queries are not asked."
+            ), "\(result.texts)")
+    }
+
     @Test func `go-auth's tokens stand in user names, signed with its secret`() throws {
         let lines = "listener 1\nplugin go-auth.so\nplugin_opt_backends jwt, files\nplugin_opt_files_password_path /p\n"
         let result = read(

@@ -180,6 +180,26 @@ private func ok(_ body: String, _ fields: String = "") -> String {
         #expect(scene.answers.value.dropFirst() == ["0 200 x", "3 200 x", "4 200 x"])
     }
 
+    @Test func `a question that is hurried is given up soon, and says nothing against the server`() {
+        let scene = ClientScene { ($0.inFlightMax, $0.failuresMax) = (1, 2) }
+        scene.ask(HTTPQuestion(.get, "/1"))
+        for index in 0..<4 {
+            var question = HTTPQuestion(.get, "/hurried\(index)")
+            question.isHurried = true
+            scene.ask(question, name: "\(index) ")
+        }
+        #expect(scene.pool?.nextDeadline == scene.network.now + 500)
+        scene.advance(milliseconds: 500)
+        #expect(scene.answers.value == (0..<4).map { "\($0) unavailable: has not come to this question within 500 ms" })
+        scene.answer(0, ok("yes"))
+        var question = HTTPQuestion(.get, "/late")
+        question.isHurried = true
+        scene.ask(question)
+        scene.advance(milliseconds: 499)
+        scene.answer(0, ok("in time"))
+        #expect(Array(scene.answers.value.dropFirst(4)) == ["200 yes", "200 in time"])
+    }
+
     @Test func `a server that is silent, or slower than allowed, is answered for in time`() {
         let scene = ClientScene { $0.inFlightMax = 1 }
         scene.ask(HTTPQuestion(.get, "/1"))

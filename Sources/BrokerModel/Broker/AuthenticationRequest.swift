@@ -73,11 +73,13 @@ public final class LoginGrant: Sendable {
     public let expiresAt: UInt64?
     /// Who is asked about topics that no rule grants; nil for nobody. Only beside `rights`.
     public let topics: (any TopicAuthority)?
+    /// Whether the next login is asked for again, since somebody could not be asked.
+    public let isProvisional: Bool
 
     public init(
         source: String, clientIdentifier: EncodedString? = nil, rights: RoleRights? = nil, decidesAll: Bool = false,
         isSuperuser: Bool = false, attributes: [(name: String, value: String)] = [], expiresAt: UInt64? = nil,
-        topics: (any TopicAuthority)? = nil
+        topics: (any TopicAuthority)? = nil, isProvisional: Bool = false
     ) {
         self.source = source
         self.clientIdentifier = clientIdentifier
@@ -87,6 +89,7 @@ public final class LoginGrant: Sendable {
         self.attributes = attributes
         self.expiresAt = expiresAt
         self.topics = topics
+        self.isProvisional = isProvisional
     }
 }
 

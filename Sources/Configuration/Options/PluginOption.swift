@@ -37,6 +37,14 @@ extension BuiltInPlugin {
         let logging = "log_type and log_dest say what is logged, and where"
         let cache = "answers are remembered in the broker's own memory"
         let opening = "a database is opened when it is first asked, and anew after an error"
+        func register(_ backEnd: String) -> PluginOption {
+            PluginOption(
+                name: "\(backEnd)_register", expected: "user, superuser, acl, or several of them with commas between",
+                isRight: { text in
+                    let checks = text.split(separator: ",").map { String($0).trimmed }
+                    return !checks.isEmpty && checks.allSatisfy { GoAuthConfiguration.Check(rawValue: $0) != nil }
+                })
+        }
         let uri = PluginOption(name: "", expected: "a path that begins with /", isRight: { $0.hasPrefix("/") })
         func path(_ name: String) -> PluginOption { PluginOption(name: name, expected: uri.expected, isRight: uri.isRight) }
         return [
@@ -72,6 +80,7 @@ extension BuiltInPlugin {
                 name: "retry_count", expected: "a number from 0 to 10", isRight: { Int($0).map { (0...10).contains($0) } ?? false }),
             number("auth_cache_seconds"), number("auth_jitter_seconds"), number("acl_cache_seconds"), number("acl_jitter_seconds"),
             isTrueOrFalse("check_prefix"), PluginOption(name: "prefixes"),
+            register("files"), register("http"), register("jwt"), register("sqlite"),
             PluginOption(
                 name: "jwt_mode",
                 expected:

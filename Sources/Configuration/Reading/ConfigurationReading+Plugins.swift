@@ -89,6 +89,8 @@ extension ConfigurationReading {
             var message = "\(plugin.rawValue) has no such option; it has no effect."
             if let nearest = NearestName.nearest(to: name, among: plugin.options.map(\.name)) {
                 message += " Did you mean \(prefix)\(nearest)?"
+            } else if plugin == .goAuth {
+                message += " The page \"Change over from mosquitto-go-auth\" of the documentation has those that there are."
             } else if !plugin.options.isEmpty {
                 message += " It has \(plugin.options.map { prefix + $0.name }.joined(separator: ", "))."
             }
@@ -123,8 +125,24 @@ extension ConfigurationReading {
             if draft.configuration.plugin == .persistSQLite {
                 (configuration.persistence.isEnabled, configuration.persistence.isOfPlugin) = (true, true)
             }
-            for scope in scopes { give(draft.configuration, to: scope) }
+            for scope in scopes {
+                checkAccessFiles(draft, scope)
+                give(draft.configuration, to: scope)
+            }
         }
+    }
+
+    /// Says whose rules hold where there are an access file of the configuration's own and go-auth's: in mosquitto 2.0
+    /// the file was asked first, in 2.1 what the plug-in lets pass it never sees.
+    private mutating func checkAccessFiles(_ draft: PluginDraft, _ scope: PluginDraft.Scope) {
+        guard draft.configuration.plugin == .goAuth else { return }
+        let security =
+            if case .listener(let index) = scope { listeners[index].configuration.security } else { configuration.security }
+        let goAuth = GoAuthConfiguration(draft.configuration.options)
+        guard let file = security.accessControlFile, goAuth.hasRules else { return }
+        log.warning(
+            "acl_file \(file) binds everybody here: go-auth's own access file, superusers and access queries are not asked.",
+            at: draft.position, option: "plugin")
     }
 
     private mutating func give(_ plugin: PluginConfiguration, to scope: PluginDraft.Scope) {
@@ -153,11 +171,17 @@ extension ConfigurationReading {
     private mutating func checkGoAuth(_ draft: PluginDraft) {
         guard draft.configuration.plugin == .goAuth else { return }
         let goAuth = GoAuthConfiguration(draft.configuration.options)
-        if goAuth.asksService, goAuth.userURI == nil {
+        if goAuth.asks(.http, .user), goAuth.userURI == nil {
             log.error("the back end http needs auth_opt_http_getuser_uri after it.", at: draft.position, option: "plugin")
         }
-        if goAuth.backEnds.contains(.files), goAuth.passwordPath == nil {
+        if goAuth.asks(.files, .user), goAuth.passwordPath == nil {
             log.error("the back end files needs auth_opt_files_password_path after it.", at: draft.position, option: "plugin")
+        }
+        for check in [GoAuthConfiguration.Check.user, .acl]
+        where !goAuth.backEnds.isEmpty && !goAuth.backEnds.contains(where: { goAuth.asks($0, check) }) {
+            log.error(
+                "no back end is registered for \(check.rawValue): nobody could \(check == .user ? "log in" : "use any topic").",
+                at: draft.position, option: "plugin")
         }
         let options = draft.configuration.options
         for needed in ["jwt_mode", "jwt_secret", "jwt_acl_path"]
@@ -197,9 +221,10 @@ extension SecurityConfiguration {
         case .passwordFile: passwordFile = passwordFile ?? plugin.options["password_file"]
         case .accessControlFile: accessControlFile = accessControlFile ?? plugin.options["acl_file"]
         case .goAuth:
-            let goAuth = GoAuthConfiguration(plugin.options)
+            var goAuth = GoAuthConfiguration(plugin.options)
+            if accessControlFile != nil { goAuth.leaveRules() }
             logins.goAuth = goAuth
-            if goAuth.backEnds.contains(.jwt) { useTokens(of: goAuth) }
+            if goAuth.asks(.jwt, .user) { useTokens(of: goAuth) }
             guard goAuth.backEnds.contains(.files) else { return }
             passwordFile = passwordFile ?? goAuth.passwordPath
             accessControlFile = accessControlFile ?? goAuth.accessPath

@@ -74,6 +74,13 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         case sqlite
     }
 
+    /// What a back end may be asked, as `auth_opt_BACKEND_register` has it.
+    public enum Check: String, Sendable, Equatable, CaseIterable {
+        case user
+        case superuser
+        case acl
+    }
+
     public enum ResponseMode: String, Sendable, Equatable, CaseIterable {
         case status
         case json
@@ -121,7 +128,26 @@ public struct GoAuthConfiguration: Sendable, Equatable {
     /// What user names of the service begin with; nil where prefixes are not looked at.
     public var prefixes: [(prefix: String, backEnd: BackEnd)]?
 
+    /// What the back ends are asked that are not asked all.
+    public var checks: [BackEnd: Set<Check>] = [:]
+
     public var asksService: Bool { backEnds.contains(.http) }
+
+    /// Whether a back end is there, and asked that.
+    public func asks(_ backEnd: BackEnd, _ check: Check) -> Bool {
+        backEnds.contains(backEnd) && checks[backEnd]?.contains(check) ?? true
+    }
+
+    /// Whether its lines say anything of rules.
+    var hasRules: Bool {
+        [accessPath, tokenAccessPath, superuserURI, accessURI, superuserQuery, accessQuery].contains { $0 != nil }
+    }
+
+    /// Leaves the rules to an access file that the configuration names beside the plug-in: it binds everybody.
+    mutating func leaveRules() {
+        (accessPath, tokenAccessPath, superuserURI, accessURI) = (nil, nil, nil, nil)
+        (superuserQuery, accessQuery) = (nil, nil)
+    }
 
     public static func == (left: GoAuthConfiguration, right: GoAuthConfiguration) -> Bool {
         left.fields.elementsEqual(right.fields)
@@ -136,7 +162,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
             parametersMode.rawValue, "\(timeoutSeconds) \(retryCount)", userAgent, method,
             "\(loginCacheSeconds) \(loginJitterSeconds) \(accessCacheSeconds) \(accessJitterSeconds)",
             (prefixes ?? []).map { "\($0.prefix)=\($0.backEnd)" }.joined(separator: ","), tokenSecret ?? "", tokenUserClaim,
-            tokenAccessPath ?? "", databasePath ?? "", userQuery ?? "", superuserQuery ?? "", accessQuery ?? "",
+            checks.map { "\($0.key)=\($0.value.map(\.rawValue).sorted())" }.sorted().joined(), tokenAccessPath ?? "",
+            databasePath ?? "", userQuery ?? "", superuserQuery ?? "", accessQuery ?? "",
         ]
     }
 
@@ -179,6 +206,17 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         (databasePath, userQuery) = (options["sqlite_source"], options["sqlite_userquery"])
         accessQuery = options["sqlite_aclquery"]
         superuserQuery = isTrue("disable_superuser") || isTrue("sqlite_disable_superuser") ? nil : options["sqlite_superquery"]
+        for backEnd in backEnds where options["\(backEnd.rawValue)_register"] != nil {
+            checks[backEnd] = Set(words("\(backEnd.rawValue)_register").compactMap { Check(rawValue: $0) })
+        }
+        if !asks(.files, .user) { passwordPath = nil }
+        if !asks(.files, .acl) { accessPath = nil }
+        if !asks(.http, .user) { userURI = nil }
+        if !asks(.http, .superuser) { superuserURI = nil }
+        if !asks(.http, .acl) { accessURI = nil }
+        if !asks(.jwt, .acl) { tokenAccessPath = nil }
+        if !asks(.sqlite, .superuser) { superuserQuery = nil }
+        if !asks(.sqlite, .acl) { accessQuery = nil }
         guard isTrue("check_prefix") else { return }
         prefixes = zip(words("prefixes"), backEnds).map { (prefix: $0, backEnd: $1) }
     }

@@ -73,13 +73,15 @@ struct LoginSourceReading {
         var rules: (any LoginRulesSource)?
         if let goAuth = logins.goAuth, let source = source(goAuth, services) {
             let isCached = goAuth.cachesAnswers
-            sources[.goAuth] = cached(
-                source, seconds: isCached ? goAuth.loginCacheSeconds : 0, jitter: isCached ? goAuth.loginJitterSeconds : 0)
+            if goAuth.asks(.http, .user) {
+                sources[.goAuth] = cached(
+                    source, seconds: isCached ? goAuth.loginCacheSeconds : 0, jitter: isCached ? goAuth.loginJitterSeconds : 0)
+            }
             let terms = LoginCache.Terms(
                 seconds: isCached ? UInt64(goAuth.accessCacheSeconds) : 0, jitterSeconds: UInt64(goAuth.accessJitterSeconds))
             rules = CachedRulesSource(source, cache: services.cache, terms: terms)
         }
-        if let goAuth = logins.goAuth, goAuth.backEnds.contains(.sqlite), let path = goAuth.databasePath,
+        if let goAuth = logins.goAuth, goAuth.asks(.sqlite, .user), let path = goAuth.databasePath,
             let query = goAuth.userQuery
         {
             let queries = DatabaseLoginSource.Queries(
@@ -122,11 +124,12 @@ struct LoginSourceReading {
 
     /// go-auth's service, if it has one.
     private mutating func source(_ goAuth: GoAuthConfiguration, _ services: ServiceAccess) -> GoAuthSource? {
-        guard goAuth.asksService, let userTarget = goAuth.userURI else { return nil }
+        guard goAuth.asksService else { return nil }
         let address = HTTPAddress(
             host: goAuth.host, port: goAuth.port ?? (goAuth.usesTLS ? 443 : 80), usesTLS: goAuth.usesTLS)
         var settings = HTTPClientSettings()
         settings.answerMilliseconds = UInt64(goAuth.timeoutSeconds) * 1000
+        settings.inFlightMax = Limits.goAuthQuestionsMax
         var tls = TLSClientSettings(serverName: goAuth.host)
         tls.verifiesServer = goAuth.verifiesPeer
         settings.tls = tls
@@ -134,7 +137,7 @@ struct LoginSourceReading {
         return GoAuthSource(
             client,
             GoAuthSource.Settings(
-                userTarget: userTarget, superuserTarget: goAuth.disablesSuperuser ? nil : goAuth.superuserURI,
+                userTarget: goAuth.userURI ?? "/", superuserTarget: goAuth.disablesSuperuser ? nil : goAuth.superuserURI,
                 accessTarget: goAuth.accessURI,
                 responses: GoAuthSource.Settings.Responses(rawValue: goAuth.responseMode.rawValue) ?? .status,
                 usesForms: goAuth.parametersMode == .form, method: goAuth.method, userAgent: goAuth.userAgent,
@@ -218,6 +221,11 @@ struct LoginSourceReading {
 }
 
 extension Limits {
+    /// Questions that go-auth's service is asked at the same time; further ones wait. The plug-in asks one after the
+    /// other, and services are made for that: Home Assistant's has 64 connections, of which a question takes up to
+    /// four.
+    static let goAuthQuestionsMax = 8
+
     /// Bytes of a file with a service's token; a longer one is refused.
     static let serviceTokenFileBytesMax = 64 << 10
 }

@@ -98,6 +98,7 @@ public final class LoginCache: Sendable {
         var isAllowed = false
         switch answer {
         case .allowed(_, let grant):
+            guard !grant.isProvisional else { return }
             isAllowed = true
             if let end = grant.expiresAt { life = end > wallMilliseconds ? end - wallMilliseconds : 0 }
         case .refused, .next: break

@@ -179,6 +179,11 @@ class TestNative:
         assert "a-secret-token" not in doubting.log + trusting.log and "secret" not in re.sub("secret-token", "", trusting.log)
 
 
+def resident(broker) -> int:
+    """Bytes of memory that are the broker's."""
+    return int(open(f"/proc/{broker.process.pid}/statm").read().split()[1]) * 4096
+
+
 def endless_head():
     yield b"HTTP/1.1 200 OK\r\n"
     for number in itertools.count():
@@ -210,8 +215,10 @@ class TestBadServices:
     def test_what_no_answer_is_lets_nobody_in_and_is_told_once(self, start_broker, raw, pieces, words):
         users = raw(pieces)
         broker = start_broker(configuration=f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n")
+        before = resident(broker)
         for _ in range(3):
             assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
+        assert resident(broker) - before < 8 << 20, "what it is sent is not kept"
         assert log_in(broker, "ann", "secret", version="mqttv311") == 3
         broker.wait_for_log(f"The login source http .*{words}")
         assert len(re.findall("The login source http", broker.log)) <= 2
@@ -303,31 +310,6 @@ def connect_packet(client_id: str, user: str, password: str) -> bytes:
     return frame(CONNECT, 0, text("MQTT") + bytes([4, 0xC2, 0, 60]) + text(client_id) + text(user) + text(password))
 
 
-GO_AUTH = """
-allow_anonymous false
-auth_plugin /usr/share/mosquitto/go-auth.so
-auth_opt_backends files,http
-auth_opt_hasher pbkdf2
-auth_opt_cache true
-auth_opt_auth_cache_seconds 300
-auth_opt_auth_jitter_seconds 30
-auth_opt_acl_cache_seconds 300
-auth_opt_acl_jitter_seconds 30
-auth_opt_log_level error
-
-# HTTP backend for the authentication plugin
-auth_opt_files_password_path {directory}/pw
-auth_opt_files_acl_path {directory}/acl
-
-# HTTP backend for the authentication plugin
-auth_opt_http_host 127.0.0.1
-auth_opt_http_port PORT
-auth_opt_http_getuser_uri /authentication
-auth_opt_http_superuser_uri /superuser
-auth_opt_http_aclcheck_uri /acl
-"""
-
-
 def go_auth_hash(password: str) -> str:
     """As go-auth's `pw` makes it."""
     salt = b"0123456789abcdef"
@@ -392,72 +374,7 @@ class TestDatabase:
 
 
 class TestGoAuth:
-    """The lines of Home Assistant's add-on as they stand there, but for the paths and the port."""
-
-    @pytest.fixture
-    def files(self, tmp_path):
-        (tmp_path / "pw").write_text("".join(f"{user}:{go_auth_hash(user)}\n" for user in ["homeassistant", "addons"]))
-        (tmp_path / "acl").write_text("user homeassistant\ntopic readwrite #\n\nuser addons\ntopic readwrite #\n")
-        return tmp_path
-
-    @staticmethod
-    def addon(is_enforced: bool):
-        """What the add-on's nginx answers, with its option for access rules off and on."""
-
-        def respond(question):
-            user = question.values.get("username")
-            if question.path == "/authentication":
-                if is_enforced and user in ("homeassistant", "addons"):
-                    return Answer(403)
-                return Answer(200 if PASSWORDS.get(user) == question.values["password"] else 401)
-            if question.path == "/superuser":
-                return Answer(200 if not is_enforced or user in ("homeassistant", "addons") else 403)
-            return Answer(403 if is_enforced else 200)
-
-        return respond
-
-    def test_the_add_ons_lines_let_its_users_in_and_let_them_do_all(self, start_broker, service, files):
-        users = service(self.addon(is_enforced=False))
-        broker = start_broker(configuration=GO_AUTH.replace("PORT", str(users.port)))
-        for user, password in [("homeassistant", "homeassistant"), ("addons", "addons"), ("ann", "secret")]:
-            wire = Wire(broker.port)
-            assert wire.connect(user, user=user, password=password)[1] == 0
-            assert wire.subscribe(f"{user}/#") == 0
-            wire.publish(f"{user}/x", "1", qos=1)
-            assert {wire.receive().kind, wire.receive().kind} == {PUBACK, PUBLISH}
-        assert log_in(broker, "ann", "wrong") == NOT_AUTHORIZED
-        assert log_in(broker, "homeassistant", "wrong") == NOT_AUTHORIZED
-        question = next(question for question in users.questions if question.path == "/authentication")
-        assert question.method == "POST" and question.headers["user-agent"] == "mosquitto"
-        assert question.body == b'{"clientid":"ann","password":"secret","username":"ann"}'
-        # Remembered.
-        count = len(users.questions)
-        assert log_in(broker, "ann", "secret", "ann") == 0
-        assert len(users.questions) == count
-
-    def test_with_the_add_ons_access_rules_its_file_binds_all_but_its_own_users(self, start_broker, service, files):
-        users = service(self.addon(is_enforced=True))
-        (files / "acl").write_text("user ann\ntopic readwrite ann/#\n")
-        broker = start_broker(configuration=GO_AUTH.replace("PORT", str(users.port)))
-        for user, password, topics in [
-            ("homeassistant", "homeassistant", {"x": 0x10, "ann/x": 0x10}),
-            ("ann", "secret", {"x": NOT_AUTHORIZED, "ann/x": 0x10}),
-        ]:
-            wire = Wire(broker.port)
-            assert wire.connect(user, user=user, password=password)[1] == 0
-            for topic, reason in topics.items():
-                wire.publish(topic, "1", qos=1)
-                assert wire.receive(PUBACK).body[2] == reason, (user, topic)
-
-    def test_the_add_ons_own_users_come_in_while_its_service_is_down(self, start_broker, service, files):
-        users = service(lambda question: Answer(502))
-        broker = start_broker(configuration=GO_AUTH.replace("PORT", str(users.port)))
-        wire = Wire(broker.port)
-        assert wire.connect("ha", user="homeassistant", password="homeassistant")[1] == 0
-        wire.publish("x", "1", qos=1)
-        assert wire.receive(PUBACK).body[2:3] in (b"", b"\x10")
-        assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
-        broker.wait_for_log("The login source go_auth answers 502")
+    """Its documented questions and answers; Home Assistant's use of it is in test_home_assistant.py."""
 
     @pytest.mark.parametrize(
         ("mode", "parameters", "yes", "no"),

@@ -15,7 +15,7 @@ from harness.waiting import wait_until
 pytestmark = pytest.mark.martlet("its own documentation")
 
 CATALOG = REPOSITORY / "Sources/MartletServer/MartletServer.docc"
-PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "ChangeFromEMQX", "Develop", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens")}
+PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "ChangeFromEMQX", "Develop", "HomeAssistant", "LoginsByFile", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens")}
 #: Commands whose first argument is a command too.
 PARENTS = ("ctl", "store", "cluster")
 
@@ -130,14 +130,22 @@ def test_a_bridge_brings_retained_messages_over(program, start_broker):
     assert seen.output == b"off\n"
 
 
-@pytest.mark.parametrize(("page", "index"), [("LoginsByHTTP", 0), ("LoginsByHTTP", 1), ("ChangeFromGoAuth", 0), ("ChangeFromGoAuth", 1), ("LoginsByTokens", 0), ("LoginsByTokens", 1), ("LoginsByTokens", 2)])
+def configurations(page: str) -> list[str]:
+    return [block for block in blocks(PAGES[page], "") if block.startswith("listener")]
+
+
+#: Pages about ways to log in; each has two configurations to copy at least.
+LOGINS = ("HomeAssistant", "LoginsByFile", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens")
+
+
+@pytest.mark.parametrize(("page", "index"), [(page, index) for page in LOGINS for index in range(max(2, len(configurations(page))))])
 def test_the_configurations_of_the_pages_about_logins_are_right(program, tmp_path, page, index):
-    text = [block for block in blocks(PAGES[page], "") if block.startswith("listener")][index]
+    text = configurations(page)[index]
     for path in set(re.findall(r"/etc/\S+", text)):
         file = tmp_path / path.rsplit("/", 1)[1]
         if file.suffix == ".crt":
             text = "".join(line for line in text.splitlines(keepends=True) if path not in line)
-        file.write_text("0123456789abcdef" * 4 if "secret" in file.name else "")
+        file.write_text("0123456789abcdef" * 4 if "secret" in file.name else '{"clients": [], "groups": [], "roles": []}' if file.suffix == ".json" else "")
         file.chmod(0o600)
         text = text.replace(path, str(file))
     configuration = tmp_path / "martlet.conf"
