@@ -186,10 +186,14 @@ extension HTTPFrontend {
 
 extension HTTPFrontend {
     func admits(_ peer: PeerAddress, listener: Int) -> Bool {
-        let most = configuration.limits.connectionsPerSecondPerAddressMax
+        let (most, now) = (configuration.limits.connectionsPerSecondPerAddressMax, events.nowMilliseconds)
         let isDenied = login.tables.listeners[listener].addresses.map { !$0.admits(peer) } ?? false
         let refusal =
-            isDenied ? .addressDenied : admission.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds)
+            isDenied
+            ? .addressDenied
+            : admission.refusal(ofForwarded: peer, perSecondMax: most, now: now)
+                ?? admission.refusal(
+                    byRateOf: listener, perSecondMax: configuration.listeners[listener].connectionsPerSecondMax, now: now)
         guard let refusal else { return true }
         logRefusal(refusal, of: peer)
         return false

@@ -87,6 +87,13 @@ package final class ConnectionAdmission: Sendable {
         }
     }
 
+    /// Returns why one more connection of a listener of HTTP is refused; nil if it may come. Those of all listeners
+    /// together do not count it: a storm of clients keeps nobody from looking what is wrong.
+    package func refusal(byRateOf listener: Int, perSecondMax: Int?, now: UInt64) -> AdmissionRefusal? {
+        counts.pace(listener: listener, listenerMax: perSecondMax, totalMax: nil, now: now)
+            .map { .tooFastTogether(perSecondMax: $0) }
+    }
+
     /// How many connections are in.
     package var count: Int { counts.count }
 

@@ -98,6 +98,16 @@ def test_no_more_in_a_second(start_broker, place):
         guest.close()
 
 
+def test_a_listener_of_http_has_a_rate_of_its_own(start_broker):
+    http = reserve_port()
+    lines = f"martlet_max_connections_per_second 1000\n{LINES}martlet_metrics_anonymous true\nlistener {http} 127.0.0.1\nprotocol http_api\n"
+    broker = start_broker(configuration=f"{lines}martlet_max_connections_per_second 3", listener=False)
+    wait_until(lambda: metrics(http) == "", "more come than may", 20)
+    broker.wait_for_log(r"denied: more than 3 connections per second \(martlet_max_connections_per_second\)")
+    is_let_in(broker.port).close()
+    assert 'martlet_connections_refused_total{reason="rate"}' in wait_until(lambda: metrics(http), "the next one's turn")
+
+
 def test_what_is_refused_is_counted(start_broker, tmp_path):
     http = reserve_port()
     lines = f"{LINES}martlet_deny_from 127.0.0.2\nmartlet_max_connections_per_address 1\nmartlet_metrics_anonymous true\n"
