@@ -395,6 +395,7 @@ if Context.environment["MARTLET_FUZZ"] != nil {
         "http": ["HTTP"],
         "proxy": ["Bytes", "Transports"],
         "configuration": ["BrokerCore", "BrokerModel", "Configuration", "MartletServer", "MartletTestKit", "TestBasics"],
+        "certificates": ["CLibraries", "Transports"],
         "credentials": ["Security"],
         "access": ["BrokerCore", "BrokerModel", "MQTTCodec", "Security"],
         "scram": ["BrokerCore", "BrokerModel", "MQTTCodec", "Platform", "Security"],

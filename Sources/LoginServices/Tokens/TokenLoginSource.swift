@@ -65,7 +65,8 @@ public final class TokenLoginSource: LoginSource {
 
     /// A token is judged when it comes: later it ends by itself. Who was let in by other rules has to come again.
     public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
-        (earlier as? TokenLoginSource).map { $0 === self || $0.verifier.rules == verifier.rules } ?? false
+        guard let earlier = earlier as? TokenLoginSource else { return false }
+        return earlier === self || earlier.verifier.rules == verifier.rules
     }
 
     /// - Parameter mayFetch: whether keys may be waited for.
@@ -123,7 +124,8 @@ public final class TokenMethod: EnhancedAuthenticator {
     }
 
     public func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool {
-        (earlier as? TokenMethod).map { source.keeps(userName, of: $0.source) } ?? false
+        guard let earlier = earlier as? TokenMethod else { return false }
+        return source.keeps(userName, of: earlier.source)
     }
 }
 
