@@ -126,6 +126,49 @@ import Testing
         0xA7, 0x17, 0x9E, 0x84, 0xF3, 0xB9, 0xCA, 0xC2, 0xFC, 0x63, 0x25, 0x51,
     ]
 
+    /// Wycheproof's case SignatureMalleability: S has to be below the order of the group (RFC 8032, section 5.1.7).
+    @Test func `an EdDSA signature whose S is larger than the order is refused, though it is the same point`() throws {
+        let token = try CompactToken(Array(try #require(MadeTokens.valid.first { $0.algorithm == "EdDSA" }).token.utf8))
+        let keys = try TokenKeys(reading: Array(MadeTokens.keySet.utf8), allowsSecrets: false)
+        let key = try #require(keys.candidates(identifier: token.keyIdentifier, .edDSA).first)
+        #expect(token.signature.count == 64 && key.verifies(token.signature, of: token.signedBytes, by: .edDSA))
+        var larger = token.signature
+        var carry = 0
+        for (place, byte) in Self.orderOfEd25519.enumerated() {
+            let sum = Int(larger[32 + place]) + Int(byte) + carry
+            (larger[32 + place], carry) = (UInt8(truncatingIfNeeded: sum), sum >> 8)
+        }
+        #expect(carry == 0 && !key.verifies(larger, of: token.signedBytes, by: .edDSA))
+        // Points of small order as R, with S of 0: SmallOrder.
+        for first: UInt8 in [0, 1, 0xEC, 0xED, 0xEE] {
+            let point = [first] + [UInt8](repeating: first < 2 ? 0 : 0xFF, count: 30) + [first < 2 ? 0 : 0x7F]
+            #expect(!key.verifies(point + [UInt8](repeating: 0, count: 32), of: token.signedBytes, by: .edDSA))
+        }
+    }
+
+    /// In little-endian order.
+    private static let orderOfEd25519: [UInt8] = [
+        0xED, 0xD3, 0xF5, 0x5C, 0x1A, 0x63, 0x12, 0x58, 0xD6, 0x9C, 0xF7, 0xA2, 0xDE, 0xF9, 0xDE, 0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0,
+        0, 0, 0, 0, 0x10,
+    ]
+
+    /// Wycheproof's cases of numbers that no signature is, for both paddings.
+    @Test(arguments: ["RS256", "PS256"]) func `an RSA signature of 0, 1, or more than the modulus is refused`(name: String) throws {
+        let token = try CompactToken(Array(try #require(MadeTokens.valid.first { $0.algorithm == name }).token.utf8))
+        let keys = try TokenKeys(reading: Array(MadeTokens.keySet.utf8), allowsSecrets: false)
+        let key = try #require(keys.candidates(identifier: token.keyIdentifier, token.algorithm).first)
+        let count = token.signature.count
+        for bytes in [
+            [UInt8](repeating: 0, count: count), [UInt8](repeating: 0, count: count - 1) + [1],
+            [UInt8](repeating: 0xFF, count: count),
+        ] {
+            #expect(!key.verifies(bytes, of: token.signedBytes, by: token.algorithm))
+        }
+        // The same number with a zero in front.
+        #expect(!key.verifies([0] + token.signature, of: token.signedBytes, by: token.algorithm))
+    }
+
     @Test func `an HMAC that is cut or longer is refused`() throws {
         let token = try CompactToken(Array(try #require(MadeTokens.valid.first { $0.algorithm == "HS256" }).token.utf8))
         let key = try VerificationKey(secret: Array(MadeTokens.secret.utf8))

@@ -257,6 +257,14 @@ def test_bad_files_are_told_with_their_line(program, authority, server_lines, tm
         assert re.search(rf"\.conf:\d+: {line.split()[0]}: ", said) and words in said, f"{line}: {said}"
 
 
+def test_a_group_against_quantum_computers_says_what_it_needs(program, authority, server_lines, tmp_path):
+    said = check(program, tmp_path, server_lines + "martlet_tls_groups X25519MLKEM768:X25519")
+    if ssl.OPENSSL_VERSION_INFO >= (3, 5):
+        assert "Error" not in said
+    else:
+        assert re.search(r"\.conf:\d+: martlet_tls_groups: .*OpenSSL 3\.\S+ .*; X25519MLKEM768 is there from OpenSSL 3\.5 on", said), said
+
+
 # The page
 
 
