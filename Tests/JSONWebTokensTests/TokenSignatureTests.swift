@@ -130,19 +130,19 @@ import Testing
     @Test func `an EdDSA signature whose S is larger than the order is refused, though it is the same point`() throws {
         let token = try CompactToken(Array(try #require(MadeTokens.valid.first { $0.algorithm == "EdDSA" }).token.utf8))
         let keys = try TokenKeys(reading: Array(MadeTokens.keySet.utf8), allowsSecrets: false)
-        let key = try #require(keys.candidates(identifier: token.keyIdentifier, .edDSA).first)
-        #expect(token.signature.count == 64 && key.verifies(token.signature, of: token.signedBytes, by: .edDSA))
+        let key = try #require(keys.candidates(identifier: token.keyIdentifier, .eddsa).first)
+        #expect(token.signature.count == 64 && key.verifies(token.signature, of: token.signedBytes, by: .eddsa))
         var larger = token.signature
         var carry = 0
         for (place, byte) in Self.orderOfEd25519.enumerated() {
             let sum = Int(larger[32 + place]) + Int(byte) + carry
             (larger[32 + place], carry) = (UInt8(truncatingIfNeeded: sum), sum >> 8)
         }
-        #expect(carry == 0 && !key.verifies(larger, of: token.signedBytes, by: .edDSA))
+        #expect(carry == 0 && !key.verifies(larger, of: token.signedBytes, by: .eddsa))
         // Points of small order as R, with S of 0: SmallOrder.
         for first: UInt8 in [0, 1, 0xEC, 0xED, 0xEE] {
             let point = [first] + [UInt8](repeating: first < 2 ? 0 : 0xFF, count: 30) + [first < 2 ? 0 : 0x7F]
-            #expect(!key.verifies(point + [UInt8](repeating: 0, count: 32), of: token.signedBytes, by: .edDSA))
+            #expect(!key.verifies(point + [UInt8](repeating: 0, count: 32), of: token.signedBytes, by: .eddsa))
         }
     }
 
