@@ -22,6 +22,8 @@ final class ClusterLog {
         /// Records that had gone from the log before this node had read them.
         var lost: UInt64 = 0
         var illegible: UInt64 = 0
+        /// Times that a shard has told how far a session has come.
+        var progress: UInt64 = 0
     }
 
     let plan: ClusterPlan
@@ -45,6 +47,8 @@ final class ClusterLog {
     var unwritten: [(reader: UInt64, partition: Int)] = []
     /// By node and partition: up to where it is done with what share groups have dispatched to it.
     var dispatched: [NodeID: [Int: UInt64]] = [:]
+    /// How far sessions of all nodes have come.
+    var progress = ProgressTable()
     /// Bytes of records that the shards have not worked off.
     var givenBytes = 0
     var isAttached = false
@@ -180,6 +184,7 @@ extension ClusterLog: ReadLog {
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
+        if let bundle, counts { progress.record(bundle, record.payload) }
         let given = LogRecord(record, counts ? bundle : nil, partition: partition.index, incarnations)
         for other in loop.loops {
             givenBytes += given.cost
@@ -200,6 +205,14 @@ extension ClusterLog: ReadLog {
 
     /// Up to where a node has said that it is done with what share groups have dispatched to it; nil if it has not.
     func dispatchedThrough(by node: NodeID, _ partition: Int) -> UInt64? { dispatched[node]?[partition] }
+
+    /// How far a session has come by the claim that has saved it: what was saved, or what the log says since.
+    func positions(of session: [UInt8], _ saved: SessionRecord.Saved) -> [UInt8] {
+        guard let step = progress.progress(of: session), step.place.epoch == saved.epoch else { return saved.places }
+        var read = LogPositions(partitions: partitions.count)
+        read.places = partitions.map(\.place)
+        return SavedSession.places(saved.places, or: step, in: read)
+    }
 
     /// Forgets how far all other nodes were done: they are gone, and another node dispatches for them.
     func forgetDispatched(except nodes: Set<NodeID>) { dispatched = dispatched.filter { nodes.contains($0.key) } }
@@ -304,6 +317,7 @@ extension ClusterLog {
 
     /// Puts what a shard has written into the log.
     func append(_ batch: LogBatch, token: UInt64) {
+        counters.progress += UInt64(batch.progressCount)
         for part in batch.parts {
             ledger.add(token)
             // The lowest bit of a publisher says nothing.

@@ -356,6 +356,7 @@ extension ClusterRunner {
         if let counters = log?.counters {
             (status.logWritten, status.logFailed) = (counters.written, counters.failed)
             (status.logRead, status.logLost) = (counters.records, counters.lost)
+            (status.logReread, status.positionsTold) = (sessions?.replay.records ?? 0, counters.progress)
             status.illegible += counters.illegible
         }
         return status

@@ -35,6 +35,10 @@ protocol GatewayContext: AnyObject {
     /// Tells the parts that a partition of the log ends at a record, in front of some that were read.
     func logIsCut(_ partition: Int, at last: UInt64)
 
+    /// How far a session has come by the claim that has saved it: `SessionRecord.Saved.places`, or what the log says
+    /// since in the same form.
+    func positions(of session: [UInt8], _ saved: SessionRecord.Saved) -> [UInt8]
+
     /// Tells the parts that a node offers in the log to dispatch for one that is gone.
     func logSays(successorOf gone: NodeID, _ successor: NodeID)
 }
@@ -78,6 +82,10 @@ extension ClusterRunner: GatewayContext {
     }
 
     func logIsCut(_ partition: Int, at last: UInt64) { dispatch?.isCut(partition, at: last) }
+
+    func positions(of session: [UInt8], _ saved: SessionRecord.Saved) -> [UInt8] {
+        log?.positions(of: session, saved) ?? saved.places
+    }
 
     func logSays(successorOf gone: NodeID, _ successor: NodeID) { dispatch?.said(successorOf: gone, by: successor) }
 }

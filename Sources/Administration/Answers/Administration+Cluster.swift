@@ -321,6 +321,9 @@ extension Administration {
         .measured(\.logRead).counter("martlet_cluster_log_records_total", "Records of the cluster's log that were read."),
         .measured(\.logLost).counter(
             "martlet_cluster_lost_log_records_total", "Records of the cluster's log that were deleted before they were read."),
+        .measured(\.logReread).counter(
+            "martlet_cluster_reread_log_records_total",
+            "Records of the cluster's log that were read once more, for sessions that came from elsewhere."),
     ]
 
     private static let clusterSessions: [Field<ClusterStatus>] = [
@@ -331,6 +334,8 @@ extension Administration {
         .measured(\.sessionsRestored).counter(
             "martlet_cluster_restored_sessions_total",
             "Sessions that were restored from the cluster's copy because their node was gone."),
+        .measured(\.positionsTold).counter(
+            "martlet_cluster_session_positions_total", "Times that the log was told the position of a session."),
         .measured(\.sessionsExpired)
             .counter("martlet_cluster_expired_sessions_total", "Sessions that expired after their node was gone."),
         .measured(\.willsOfOthers).counter(

@@ -376,6 +376,8 @@ extension Administration {
                 "martlet_stored_messages", "Messages that the broker stores, retained or queued."),
             .measured(.bytesStored).gauge("martlet_stored_bytes", "Bytes of these messages."),
             .measured(.outputBytes).gauge("martlet_output_bytes", "Bytes in the output buffers of connections."),
+            .measured(\.pendingPositions).gauge(
+                "martlet_pending_session_positions", "Sessions whose position the cluster's log is to be told."),
         ])
 
     private static let sessions = (name: "martlet_sessions", help: "Sessions, their clients connected or absent.")

@@ -12,7 +12,8 @@ import MQTTCodec
 ///     noteSent, before PUBLISH ──────────┐
 ///     recordAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is restored
 ///
-/// Of an identifier the step with the highest place counts.
+/// Of an identifier the step with the highest place counts. How far a session has come with all of it stands there
+/// too: see `ProgressQueue`.
 extension ClusterLogReading {
     // MARK: Telling
 
@@ -114,7 +115,7 @@ extension ClusterLogReading {
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             shard.sessionRows.forgetReceipt(step.packetIdentifier, of: session)
-        case .sent, .acknowledged, .dispatched, .mark: return
+        case .sent, .acknowledged, .dispatched, .mark, .progress: return
         }
     }
 
@@ -228,7 +229,7 @@ extension BrokerShard {
     /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
     /// `session` is its Client Identifier.
     func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
-        guard !step.isOfDelivery, let log = clusterLog, hearsSteps(isOwn: isOwn),
+        guard !step.isOfDelivery, step.progress == nil, let log = clusterLog, hearsSteps(isOwn: isOwn),
             log.places.isNew(sequence, in: partition)
         else {
             return
@@ -260,6 +261,10 @@ extension BrokerShard {
         else { return }
         guard !step.isOfDelivery else {
             replay.restoration?.flows.record(step)
+            return
+        }
+        if let progress = step.progress {
+            replay.restoration?.record(progress, by: step.place.epoch)
             return
         }
         clusterLogReading.learn(step, replay.session)

@@ -152,7 +152,7 @@ struct ClusterLogReading {
         }
         guard let moves = shard.cluster?.moves else { return }
         for session in moves.underWay.values { session.replay?.through.cut(partition, at: last) }
-        for session in moves.saveOrder { shard.sessions.find(session)?.save?.mark?.places.cut(partition, at: last) }
+        for session in moves.saveOrder { shard.sessions.find(session)?.save?.cut(partition, at: last) }
     }
 
     /// Writes down how far was read, when the broker ends.
@@ -215,7 +215,10 @@ struct ClusterLogReading {
                 }
             }
             guard isMeant else { continue }
-            if path == .lasting, shard.sessionReplay.keepsAside(&publication, route) { continue }
+            if path == .lasting {
+                if shard.sessionReplay.keepsAside(&publication, route) { continue }
+                route.session.with { shard.saves.markGiven($0) }
+            }
             shard.dispatcher.deliver(&publication, to: route)
         }
     }

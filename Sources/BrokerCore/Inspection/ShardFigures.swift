@@ -87,6 +87,7 @@ extension BrokerShard {
         current.outputBytes = connections.all.reduce(0) { $0 + ($1.pace.isBlocked ? $1.output.pendingBytes : 0) }
         current.clientsTotal = sessions.count
         current.slowClients = slowClients.slowClientCount
+        current.pendingPositions = cluster?.moves?.progress.count ?? 0
         current.retainedMessages = retained.count
         current.storedMessages = ledger.count
         current.storedBytes = ledger.byteCount

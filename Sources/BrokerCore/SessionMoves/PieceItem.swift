@@ -9,7 +9,7 @@ import MQTTCodec
 ///     entry         state 1 │ group 2 │ length 4 │ a row of `StoredEntry` with the message in it
 ///     receipt       packet identifier 2 │ digest 4
 ///     steps         epoch 8 │ number 8        what the log says behind that step is news
-///     restored       what its client was sent, the log says
+///     restored      epoch 8        what its client was sent, and how far it has come by that claim, the log says
 ///     owed          `OwedRetained.Stage` 1 │ filter's length 4 │ filter
 enum ChunkItem {
     static let version: UInt8 = 1
@@ -80,6 +80,14 @@ enum ChunkItem {
         writer.write(Kind.steps.rawValue)
         writer.write(place.epoch)
         writer.write(place.number)
+        return writer.bytes
+    }
+
+    /// - Parameter epoch: by which claim the session was stored.
+    static func restored(savedBy epoch: UInt64) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Kind.restored.rawValue)
+        writer.write(epoch)
         return writer.bytes
     }
 
@@ -171,9 +179,10 @@ public struct SavedSession: Equatable, Sendable {
     /// - Parameters:
     ///   - state: see above.
     ///   - places: see above.
+    ///   - epoch: by which claim it was stored.
     ///   - isOver: whether its time is over: it ends when it is here, and what share groups have dispatched to it goes
     ///     to their other members.
-    public static func piece(state: [UInt8], places: [UInt8], isOver: Bool = false) -> SessionChunk? {
+    public static func piece(state: [UInt8], places: [UInt8], epoch: UInt64, isOver: Bool = false) -> SessionChunk? {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard reader.read(UInt8.self) == ChunkItem.version, let body = reader.readBytes(),
@@ -183,7 +192,7 @@ public struct SavedSession: Equatable, Sendable {
             let (places, receipts) = Self.parts(of: places)
             let session = ChunkItem.session(encoded: row.encoded(), places: places)
             // Which messages its node had sent to its client, the log says.
-            let bytes = [ChunkItem.version] + session + Array(reader.rest) + receipts + [ChunkItem.Kind.restored.rawValue]
+            let bytes = [ChunkItem.version] + session + Array(reader.rest) + receipts + ChunkItem.restored(savedBy: epoch)
             return SessionChunk(number: 0, isLast: true, bytes: bytes)
         }
     }
@@ -207,7 +216,7 @@ public struct SavedSession: Equatable, Sendable {
     }
 
     /// What an earlier version has written begins with how many places there are.
-    private static func parts(of places: [UInt8]) -> (places: [UInt8], receipts: [UInt8]) {
+    static func parts(of places: [UInt8]) -> (places: [UInt8], receipts: [UInt8]) {
         places.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard reader.read(UInt8.self) == 0, let body = reader.readBytes() else { return (places, []) }

@@ -70,7 +70,7 @@ struct SessionArrivals {
                 case .entry: importEntry(&reader, sessionImport)
                 case .receipt: importReceipt(&reader, sessionImport)
                 case .steps: importSteps(&reader, sessionImport)
-                case .restored: restoration(sessionImport)
+                case .restored: restoration(&reader, sessionImport)
                 case .owed: importOwed(&reader, sessionImport)
                 }
             guard isTaken else { return false }
@@ -143,9 +143,10 @@ struct SessionArrivals {
         return true
     }
 
-    private func restoration(_ sessionImport: SessionImport) -> Bool {
-        sessionImport.isRestored = sessionImport.session != nil
-        return sessionImport.isRestored
+    private func restoration(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+        guard sessionImport.session != nil, let epoch = reader.read(UInt64.self) else { return false }
+        sessionImport.savedBy = epoch
+        return true
     }
 
     private func importEntry(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
@@ -202,11 +203,11 @@ struct SessionArrivals {
         let places = sessionImport.places ?? LogPositions(partitions: 1)
         // What is queued was lost with the node that had the queue.
         for owed in sessionImport.owed {
-            shard.retainedMessages.restoreOwed(owed.filter, sessionImport.isRestored ? .asked : owed.stage, of: session)
+            shard.retainedMessages.restoreOwed(owed.filter, sessionImport.savedBy == nil ? owed.stage : .asked, of: session)
         }
         for held in sessionImport.subscriptions { shard.subscribing.resubscribe(session, held.filter, held.terms, number: 0) }
-        if sessionImport.isRestored {
-            shard.sessionReplay.beginRestoration(of: session, from: places, moves)
+        if let epoch = sessionImport.savedBy {
+            shard.sessionReplay.beginRestoration(of: session, from: places, savedBy: epoch, moves)
         } else {
             shard.sessionReplay.beginReplay(of: session, from: places, moves)
         }
@@ -224,6 +225,7 @@ struct SessionArrivals {
         shard.sessionReplay.keepReplays(moves)
         shard.departures.stepExports(moves)
         shard.saves.giveSaves(moves)
+        shard.saves.writeProgress(moves)
         guard let journal = shard.journal else { return }
         for notice in moves.takeNotices(persisted: journal.persisted) {
             guard let sessionImport = moves[notice.identifier].sessionImport, sessionImport.number == notice.sessionImport else {

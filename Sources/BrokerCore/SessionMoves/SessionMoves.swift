@@ -118,6 +118,8 @@ final class SessionMoves {
     var saveOrder: [Session.Identity] = []
     /// Where that goes on.
     var savePosition = 0
+    /// Those of which the log is to have how far they have come.
+    var progress = ProgressQueue()
     var lastSaveNumber: UInt64 = 0
     /// The number of the newest will.
     var lastWill: UInt64 = 0
@@ -206,8 +208,8 @@ final class SessionImport {
     var hasUnsent = false
     /// Whether the log may have more of what its client has sent.
     var lacksSteps = false
-    /// Whether it comes from what the cluster has stored of it.
-    var isRestored = false
+    /// By which claim the cluster has stored it, if it comes from that.
+    var savedBy: UInt64?
     /// Whether its last chunk is here.
     var isWhole = false
 
@@ -238,12 +240,22 @@ final class SessionSave {
     /// Places up to which the session had been given the log when the journal had come to a number: when all messages
     /// that it had then are done, everything before the places is.
     var mark: (number: UInt64, places: LogPositions)?
-    /// The positions that were given last.
+    /// What is known of the places before which nothing is left to do.
+    var done: LogPositions?
+    /// The positions that were given last, and those that the log was given by this claim.
     var places: LogPositions?
+    var logged: LogPositions?
     /// By which claim, with which expiry, and whether with a will it was given last.
     var epoch: UInt64 = 0
     var expiryInterval: UInt32 = 0
     var hasWill = false
+
+    /// Cuts a partition of the log off that ends at this record.
+    func cut(_ partition: Int, at last: UInt64) {
+        mark?.places.cut(partition, at: last)
+        done?.cut(partition, at: last)
+        logged?.cut(partition, at: last)
+    }
 }
 
 /// Wills of sessions that are the cluster's: they stand in the session's record while its client is connected, and go

@@ -4,11 +4,17 @@ import MQTTCodec
 /// Taking a session up without the node that had it: see `SessionRestoration`.
 extension SessionReplay {
     /// All that the cluster has stored of the session is here.
-    func beginRestoration(of session: Session, from places: LogPositions, _ moves: SessionMoves) {
+    ///
+    /// - Parameters:
+    ///   - session: whose messages are lost.
+    ///   - places: before which it has nothing left to do.
+    ///   - epoch: by which claim that was stored.
+    ///   - moves: the shard's.
+    func beginRestoration(of session: Session, from places: LogPositions, savedBy epoch: UInt64, _ moves: SessionMoves) {
         guard let read = shard.clusterLog?.places else { return }
         session.logFloor = places.fitted(to: read)
         let replay = LogReplay(session, through: read)
-        replay.restoration = SessionRestoration()
+        replay.restoration = SessionRestoration(savedBy: epoch)
         // What comes meanwhile is read again.
         replay.isOverflowing = true
         moves.change(phaseOf: session, to: .replaying(replay))
@@ -123,6 +129,13 @@ extension SessionReplay {
         guard let moves = shard.cluster?.moves else { return }
         replay.restoration?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
         replay.restoration?.phase = .sent
+        if var done = replay.restoration?.progress?.positions(in: replay.through) {
+            // What it says may be of records that the servers have lost since.
+            for (partition, place) in replay.through.places.enumerated() {
+                if let place { done.cut(partition, at: place.sequence) }
+            }
+            replay.session.logFloor = replay.session.logFloor?.later(done)
+        }
         let isNeeded = moves.underWay.values.contains { $0.replay?.restoration?.lacksSteps ?? false }
         if !isNeeded { moves.holders = DispatchHolders() }
     }
@@ -204,11 +217,21 @@ struct SessionRestoration {
         let group: UInt32
     }
 
+    /// By which claim the session was stored.
+    let savedBy: UInt64
+    /// The newest that the log says of how far it has come by the same claim. What earlier ones say may be of another
+    /// session of the client.
+    private(set) var progress: SessionProgress?
     var phase = Phase.awaitingMark
     /// Whether it is not known yet what its client was sent.
     var lacksSteps: Bool { phase == .awaitingMark || phase == .steps }
     var flows = SentFlows()
     var found: [MessageName: Found] = [:]
+
+    init(savedBy epoch: UInt64) { savedBy = epoch }
+
+    /// The log says how far the session has come. The steps of a session stand in one partition, in their order.
+    mutating func record(_ said: SessionProgress, by epoch: UInt64) { if epoch == savedBy { progress = said } }
 
     /// The spans of the log that are to be read now.
     func spans(after floor: LogPositions, through: LogPositions) -> [LogSpan] {

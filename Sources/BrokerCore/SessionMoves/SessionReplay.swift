@@ -42,6 +42,7 @@ struct SessionReplay {
         moves.change(phaseOf: session, to: .whole)
         if replay.restoration != nil { endRestoration(of: session, moves) }
         shard.clusterLogReading.forgetKnownSteps(of: session)
+        shard.saves.markGiven(session)
         for aside in replay.aside {
             var publication = Publication(aside.message)
             (publication.path, publication.mustArrive) = (.lasting, aside.mustArrive)

@@ -25,8 +25,8 @@ struct SessionSaves {
         if save.isChanged { moves.changedSaves.append(session.identity) }
     }
 
-    /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about
-    /// each second.
+    /// Has the log told how far the sessions have got in it that have moved, and the cluster store it of some; to be
+    /// called about each second.
     func saveLogPositions() {
         if let cluster = shard.cluster {
             shard.clusterDispatching.forgetGoneMembers(cluster)
@@ -37,6 +37,7 @@ struct SessionSaves {
         }
         guard let moves = shard.cluster?.moves, shard.cluster?.isAway == false else { return }
         shard.clusterLogReading.writeMarks(moves)
+        beginProgress(moves)
         var given = 0
         for _ in 0..<min(moves.saveOrder.count, Limits.savesLookedAtMax) where given < Limits.savesPerTurnMax {
             if moves.savePosition >= moves.saveOrder.count { moves.savePosition = 0 }
@@ -84,7 +85,8 @@ struct SessionSaves {
         guard session.expiryIntervalSeconds > 0 || session.willName != nil else { return }
         let save = save(of: session, moves)
         guard save.epoch != session.cluster.epoch else { return }
-        (save.epoch, save.underWay) = (session.cluster.epoch, nil)
+        (save.epoch, save.underWay, save.logged) = (session.cluster.epoch, nil, nil)
+        markGiven(session)
         save.waiting = save.given + save.waiting
         save.given = []
         save.isChanged = false
@@ -127,6 +129,8 @@ struct SessionSaves {
         guard let moves = shard.cluster?.moves, session.cluster.isClaimed else { return false }
         markClaimed(of: session, moves)
         markPresenceChanged(of: session)
+        // Its client may acknowledge what has waited.
+        markGiven(session)
         // What has lasted and ends with its connection from now on must not be restored from what was stored of it.
         guard session.expiryIntervalSeconds > 0 || session.willName != nil || session.save != nil else { return false }
         let save = save(of: session, moves)
@@ -188,7 +192,7 @@ struct SessionSaves {
     }
 
     /// Of a session that is not whole, what the cluster has is newer.
-    private func mayGive(_ session: Session) -> Bool {
+    func mayGive(_ session: Session) -> Bool {
         session.cluster.isClaimed && !session.isMoving && !session.isRestored
     }
 
@@ -255,12 +259,12 @@ struct SessionSaves {
         return writer.bytes
     }
 
-    /// Places in the log before which the session has nothing left to do; nil if they are not known to be later than
-    /// they were. O(1).
+    /// Places in the log before which the session has nothing left to do, as far as that is known; nil if it is not.
+    /// O(1).
     ///
     /// Between the messages of a record nobody asks. Released messages are moved to the front of a queue, so that it
     /// says nothing then.
-    private func donePlaces(of session: Session, _ save: SessionSave) -> LogPositions? {
+    func donePlaces(of session: Session, _ save: SessionSave) -> LogPositions? {
         guard let journal = shard.journal, !session.isReplaying, !session.storage.isReading else { return nil }
         // What was received goes with them.
         guard !shard.clusterLogReading.lacksSteps(session), session.receivedIdentifiers.count <= Limits.savedReceiptsMax else {
@@ -268,16 +272,15 @@ struct SessionSaves {
         }
         let read = shard.departures.places(of: session)
         guard !session.queue.isEmpty else {
-            save.mark = nil
+            (save.mark, save.done) = (nil, read)
             return read
         }
-        guard let mark = save.mark else {
-            save.mark = (journal.lastNumber, read)
-            return nil
+        if let mark = save.mark {
+            guard isDone(through: mark.number, session) else { return save.done }
+            save.done = mark.places
         }
-        guard isDone(through: mark.number, session) else { return nil }
         save.mark = (journal.lastNumber, read)
-        return mark.places
+        return save.done
     }
 
     /// Whether all messages that its queue had when the journal was at a number are done; false if that is not known.

@@ -132,6 +132,9 @@ struct SessionClusterState {
     var isClaimed = false { didSet { if isClaimed { isLeft = false } } }
     /// Whether an earlier incarnation of this node has left it, and it may be another's by now.
     var isLeft = false
+    /// Whether it stands in the shard's `ProgressQueue`: it was given something of the log since that has how far it
+    /// has come.
+    var owesProgress = false
 }
 
 /// Bytes that a shard has counted for something, and the room in its buffer at that time.

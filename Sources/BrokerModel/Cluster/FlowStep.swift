@@ -36,21 +36,29 @@ public struct FlowStep: Equatable, Sendable {
         /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read
         /// everything when it reads this, in each partition.
         case mark
+        /// How far the session has come with all that stands in the log, with packet identifier 0. The step's place is
+        /// that of the last one which the receipts in it count.
+        indirect case progress(SessionProgress)
     }
 
     /// Whether the step is one of a message to the client.
     public var isOfDelivery: Bool {
         switch kind {
         case .sent, .acknowledged, .dispatched: true
-        case .received, .released, .mark: false
+        case .received, .released, .mark, .progress: false
         }
+    }
+
+    /// How far the session has come, if the step says that.
+    public var progress: SessionProgress? {
+        if case .progress(let progress) = kind { progress } else { nil }
     }
 
     /// The message that a session is sent, or was dispatched; nil of other steps.
     package var name: MessageName? {
         switch kind {
         case .sent(let name), .dispatched(let name): name
-        case .received, .released, .acknowledged, .mark: nil
+        case .received, .released, .acknowledged, .mark, .progress: nil
         }
     }
 

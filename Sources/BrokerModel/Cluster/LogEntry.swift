@@ -127,8 +127,8 @@ public enum LogEntry {
     public static let messageKind: UInt8 = 1
     /// The will of a session's connection: its length │ Client Identifier │ epoch │ number │ `LogMessage`.
     public static let willKind: UInt8 = 2
-    /// What has become of a packet identifier of a session, what a share group has dispatched to it, or that a node
-    /// takes it up: its length │ Client Identifier │ `FlowStep`.
+    /// What has become of a packet identifier of a session, what a share group has dispatched to it, how far it has
+    /// come, or that a node takes it up: its length │ Client Identifier │ `FlowStep`.
     public static let stepKind: UInt8 = 3
 
     /// Appends a message.
@@ -163,6 +163,7 @@ public enum LogEntry {
         switch step.kind {
         case .received(let digest): count += VariableInteger.size(of: UInt64(digest))
         case .sent, .dispatched: count += 8
+        case .progress(let progress): count += byteCount(of: progress)
         case .mark, .released, .acknowledged: break
         }
         bytes.append(stepKind)
@@ -171,7 +172,10 @@ public enum LogEntry {
         append(step, to: &bytes)
     }
 
-    /// epoch │ number │ packet identifier │ kind │ [digest, or name 8] │ 2 for each identifier whose flow has ended
+    /// epoch │ number │ packet identifier │ kind │ [digest, name 8, or progress] │ 2 for each identifier whose flow has
+    /// ended
+    ///
+    ///     progress: streams │ partitions │ record of each │ receipts │ (packet identifier │ digest)*
     private static func append(_ step: FlowStep, to bytes: inout [UInt8]) {
         VariableInteger.append(step.place.epoch, to: &bytes)
         VariableInteger.append(step.place.number, to: &bytes)
@@ -189,6 +193,9 @@ public enum LogEntry {
         case .dispatched(let name):
             bytes.append(5)
             VariableInteger.append(fixed64: name.rawValue, to: &bytes)
+        case .progress(let progress):
+            bytes.append(6)
+            append(progress, to: &bytes)
         }
         for identifier in step.finished { bytes += [UInt8(identifier >> 8), UInt8(identifier & 0xff)] }
     }
@@ -208,10 +215,13 @@ public enum LogEntry {
             guard let name = reader.fixed64().map({ MessageName(rawValue: $0) }) else { return nil }
             kind = code == 3 ? .sent(name) : .dispatched(name)
         case 4: kind = .acknowledged
+        case 6:
+            guard let progress = readProgress(&reader) else { return nil }
+            kind = .progress(progress)
         default: return nil
         }
-        // A mark and what was dispatched have no packet identifier, and all others have one.
-        guard (packetIdentifier == 0) == (code == 0 || code == 5) else { return nil }
+        // A mark, what was dispatched and progress have no packet identifier, and all others have one.
+        guard (packetIdentifier == 0) == (code == 0 || code >= 5) else { return nil }
         var step = FlowStep(kind, packetIdentifier, at: FlowStep.Place(epoch: epoch, number: number))
         guard step.isOfDelivery || reader.isAtEnd else { return nil }
         while !reader.isAtEnd {
@@ -219,6 +229,48 @@ public enum LogEntry {
             step.finished.append(UInt16(high) << 8 | UInt16(low))
         }
         return step
+    }
+
+    // MARK: How far a session has come
+
+    private static func byteCount(of progress: SessionProgress) -> Int {
+        var count = VariableInteger.size(of: UInt64(progress.streams))
+        count += VariableInteger.size(of: UInt64(progress.sequences.count))
+        count += VariableInteger.size(of: UInt64(progress.receipts.count))
+        for sequence in progress.sequences { count += VariableInteger.size(of: sequence) }
+        for receipt in progress.receipts {
+            count += VariableInteger.size(of: UInt64(receipt.packetIdentifier)) + VariableInteger.size(of: UInt64(receipt.digest))
+        }
+        return count
+    }
+
+    private static func append(_ progress: SessionProgress, to bytes: inout [UInt8]) {
+        VariableInteger.append(UInt64(progress.streams), to: &bytes)
+        VariableInteger.append(UInt64(progress.sequences.count), to: &bytes)
+        for sequence in progress.sequences { VariableInteger.append(sequence, to: &bytes) }
+        VariableInteger.append(UInt64(progress.receipts.count), to: &bytes)
+        for receipt in progress.receipts {
+            VariableInteger.append(UInt64(receipt.packetIdentifier), to: &bytes)
+            VariableInteger.append(UInt64(receipt.digest), to: &bytes)
+        }
+    }
+
+    private static func readProgress(_ reader: inout EnvelopeReader) -> SessionProgress? {
+        guard let streams = reader.integer().flatMap({ UInt32(exactly: $0) }), let count = reader.integer() else { return nil }
+        var progress = SessionProgress(sequences: [], streams: streams)
+        // Each takes bytes, so that a large count ends where these do.
+        for _ in 0..<count {
+            guard let sequence = reader.integer() else { return nil }
+            progress.sequences.append(sequence)
+        }
+        guard let receiptCount = reader.integer() else { return nil }
+        for _ in 0..<receiptCount {
+            guard let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), packetIdentifier > 0,
+                let digest = reader.integer().flatMap({ UInt32(exactly: $0) })
+            else { return nil }
+            progress.receipts.append(SessionProgress.Receipt(packetIdentifier: packetIdentifier, digest: digest))
+        }
+        return progress
     }
 }
 
@@ -318,6 +370,8 @@ public struct LogBatch: Sendable {
     private var bytes: [UInt8] = []
     /// In their order.
     public private(set) var parts: [Part] = []
+    /// How many of them say how far a session has come.
+    public private(set) var progressCount = 0
 
     /// Nothing.
     public init() {}
@@ -344,6 +398,7 @@ public struct LogBatch: Sendable {
     package mutating func append(_ step: FlowStep, of session: EncodedString, publisher: UInt64, partition: Int) {
         let start = bytes.count
         session.bytes.withUnsafeBytes { LogEntry.append(step, of: $0, to: &bytes) }
+        if step.progress != nil { progressCount += 1 }
         parts.append(Part(partition: partition, publisher: publisher, isOfMessage: false, bytes: start..<bytes.count))
     }
 }

@@ -43,6 +43,8 @@ public struct ShardStatistics: Sendable, Equatable {
     /// TLS handshakes that have begun, and clients that wait to begin theirs; told by the shard's loop.
     public var handshakes = 0
     public var handshakesWaiting = 0
+    /// Sessions whose position the cluster's log is to be told.
+    public var pendingPositions = 0
     public var retainedMessages = 0
     public var storedMessages = 0
     public var storedBytes = 0
@@ -106,6 +108,7 @@ public struct ShardStatistics: Sendable, Equatable {
         slowClients += other.slowClients
         handshakes += other.handshakes
         handshakesWaiting += other.handshakesWaiting
+        pendingPositions += other.pendingPositions
         retainedMessages += other.retainedMessages
         storedMessages += other.storedMessages
         storedBytes += other.storedBytes

@@ -23,6 +23,10 @@ public struct ClusterStatus: Sendable, Equatable {
     /// Records of the log that were read, and that had gone before they were.
     public var logRead: UInt64 = 0
     public var logLost: UInt64 = 0
+    /// Records of the log that were read once more, for sessions that came from elsewhere and for nodes that are gone.
+    public var logReread: UInt64 = 0
+    /// Times that the log was told how far a session has come.
+    public var positionsTold: UInt64 = 0
     /// Sessions that came from other nodes, went there, and began anew because nobody had them any more; clients that
     /// were refused because nobody could say who keeps their session.
     public var sessionsTaken: UInt64 = 0

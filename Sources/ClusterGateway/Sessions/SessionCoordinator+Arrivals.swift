@@ -92,7 +92,8 @@ extension SessionCoordinator {
                 + "\(saved.epoch): the node that kept it, \(context.shownName(of: missing)), \(fate).")
         post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no chunk is told as illegible.
-        let piece = SavedSession.piece(state: saved.state, places: saved.places, isOver: visit.hasExpired)
+        let piece = SavedSession.piece(
+            state: saved.state, places: context.positions(of: session, saved), epoch: saved.epoch, isOver: visit.hasExpired)
         post(.sessionArrives(session, piece ?? SessionChunk(number: 0, isLast: true, bytes: [0])), to: visit.shard)
     }
 

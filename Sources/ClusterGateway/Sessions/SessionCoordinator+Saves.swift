@@ -56,7 +56,7 @@ extension SessionCoordinator {
                 record.awaySince = saved.awaySince
             }
             let state = isTooLarge ? [] : saved.state ?? record.saved?.state ?? []
-            let places = saved.places ?? record.saved?.places
+            let places = saved.places ?? record.saved.map { context.positions(of: session, $0) }
             record.saved = places.flatMap {
                 state.isEmpty ? nil : SessionRecord.Saved(epoch: saved.epoch, state: state, places: $0)
             }

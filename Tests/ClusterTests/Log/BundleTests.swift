@@ -232,6 +232,8 @@ struct BundleTests {
         arguments: [
             (.mark, 0), (.received(digest: 0), 1), (.received(digest: .max), 65535), (.released, 256), (.acknowledged, 7),
             (.sent(MessageName(rawValue: .max)), 1), (.sent(.none), 65535), (.dispatched(MessageName(rawValue: 9)), 0),
+            (.progress(SessionProgress(sequences: [7, .max, 0], streams: .max)), 0),
+            (.progress(SessionProgress(sequences: [1], streams: 0, receipts: [.init(packetIdentifier: 65535, digest: .max)])), 0),
         ] as [(FlowStep.Kind, UInt16)])
     func `a step names its session, its place, its packet identifier and what has become of that`(
         kind: FlowStep.Kind, packetIdentifier: UInt16
@@ -254,17 +256,69 @@ struct BundleTests {
                 }
                 #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
             }
-            // What was dispatched and a mark have no packet identifier, and all others have one.
+            // What was dispatched, a mark and progress have no packet identifier, and all others have one.
             let other = FlowStep(kind, packetIdentifier == 0 ? 1 : 0, at: .start)
             #expect(read(record(["a"]) + Bundle.encode(.step(session: session, other)))?.isWhole == false)
         }
+    }
+
+    @Test func `a bundle says of which sessions it has how far they have come`() {
+        let progress = SessionProgress(
+            sequences: [1_000_000, 1_000_001, 999_999], streams: 0x1234_5678, receipts: [.init(packetIdentifier: 3, digest: 9)])
+        let place = FlowStep.Place(epoch: 1_700_000_000_000, number: 435_200_000_000_000_000)
+        let name = Array("a client's name".utf8)
+        name.withUnsafeBytes { session in
+            let step = FlowStep(.progress(progress), 0, at: place)
+            let entry = Bundle.encode(.step(session: session, step))
+            // Each second one of each session that moves.
+            #expect(entry.count == 53)
+            let others =
+                Bundle.encode(.step(session: session, FlowStep(.acknowledged, 1, at: place)))
+                + Bundle.encode(.step(session: session, .nothing)) + Bundle.encode(.gone(NodeID(6)))
+            for bytes in [record(["a"]) + others + entry + others, record([]) + entry] {
+                bytes.withUnsafeBytes {
+                    var table = ProgressTable()
+                    guard let bundle = Bundle($0) else {
+                        Issue.record("the header is whole")
+                        return
+                    }
+                    table.record(bundle, $0)
+                    #expect(table.progress(of: name) == step && table.progress(of: [1]) == nil)
+                }
+            }
+        }
+    }
+
+    @Test func `of sessions whose progress was heard last a node knows it, within its bound`() {
+        var table = ProgressTable(bytesMax: 40_000)
+        func learn(_ number: Int, _ sequence: UInt64) {
+            Array("client \(number)".utf8).withUnsafeBytes { session in
+                let step = FlowStep(
+                    .progress(SessionProgress(sequences: [sequence], streams: 1)), 0, at: FlowStep.Place(epoch: 1, number: sequence)
+                )
+                (record([]) + Bundle.encode(.step(session: session, step))).withUnsafeBytes { bytes in
+                    if let bundle = Bundle(bytes) { table.record(bundle, bytes) }
+                }
+            }
+        }
+        func sequence(_ number: Int) -> UInt64? {
+            table.progress(of: Array("client \(number)".utf8))?.progress?.sequences[0]
+        }
+        for number in 0..<1000 { learn(number, UInt64(number + 1)) }
+        #expect(sequence(999) == 1000 && sequence(950) == 951 && sequence(0) == nil)
+        // What moves all the time stays.
+        for number in 0..<1000 {
+            learn(number, 7)
+            learn(5, UInt64(number + 1))
+        }
+        #expect(sequence(5) == 1000)
     }
 
     @Test func `a step of a kind that is not known is not read`() {
         [UInt8(97)].withUnsafeBytes { session in
             var entry = Bundle.encode(.step(session: session, .nothing))
             #expect(entry == [3, 6, 1, 97, 0, 0, 0, 0] && read(record([]) + entry)?.isWhole == true)
-            entry[7] = 6
+            entry[7] = 7
             #expect(read(record([]) + entry)?.isWhole == false)
         }
     }

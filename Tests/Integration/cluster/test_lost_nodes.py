@@ -1,7 +1,8 @@
 """A node is killed, and its disk is gone with it; the first time together with a NATS server, for good. Its sessions go on elsewhere: nothing
 is missing, and nothing of QoS 2 comes twice.
 
-MARTLET_CLUSTER_ROUNDS says how many nodes are lost, MARTLET_CLUSTER_SEED when, and where clients go.
+MARTLET_CLUSTER_ROUNDS says how many nodes are lost, MARTLET_CLUSTER_SEED when, and where clients go; MARTLET_CLUSTER_CROWD of how many sessions it is
+counted what comes a second time.
 """
 
 import os
@@ -19,6 +20,7 @@ from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL
 
 ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "1"))
 SEED = int(os.environ.get("MARTLET_CLUSTER_SEED", "1"))
+CROWD = int(os.environ.get("MARTLET_CLUSTER_CROWD", "100"))
 NAMES = [f"outlives{number}" for number in range(8)]
 QOS = {name: 1 + number % 2 for number, name in enumerate(NAMES)}
 # Whatever chance says, this one of QoS 2 has a message that it has not released when its node is lost.
@@ -266,5 +268,53 @@ def test_what_share_groups_have_dealt_and_what_was_retained_outlive_the_node_and
         assert present
         reader.seen = reader.seen[:9]
         reader.drain(shelf)
+    finally:
+        site.end()
+
+
+def test_of_many_sessions_nothing_comes_again_that_was_done_before_the_last_second(program, tmp_path):
+    """The log has how far each session has come, however many they are. What comes a second time is printed as a figure."""
+    site = Site(program, tmp_path, keeps=True)
+    victim = site.nodes[2]
+    receivers = [Receiver(f"crowd{number}") for number in range(CROWD)]
+    done, late = range(20), range(20, 23)
+    try:
+        for receiver in receivers:
+            receiver.wire, _ = connect(victim, receiver.name)
+            receiver.wire.subscribe("crowd", 1)
+        sender = PatientWire(site.nodes[0].port, "mqttv5")
+        sender.connect("", clean=True)
+
+        def publish(numbers):
+            for number in numbers:
+                sender.publish("crowd", str(number), qos=1, identifier=number + 1)
+                assert sender.receive(PUBACK) is not None
+                for receiver in receivers:
+                    receiver.drain({str(number)})
+
+        def is_told() -> bool:
+            """Of one moment: everything was sent, and the log is told of it."""
+            lines = dict(line.rsplit(" ", 1) for line in victim.get("/metrics")[1].splitlines() if not line.startswith("#"))
+            sent = sum(float(value) for name, value in lines.items() if name.startswith("martlet_messages_sent_total"))
+            return sent >= len(done) * CROWD and float(lines["martlet_pending_session_positions"]) == 0
+
+        began = time.monotonic()
+        publish(done)
+        rate = len(done) * CROWD / (time.monotonic() - began)
+        wait_until(is_told, "the log is told how far all sessions have come")
+        publish(late)
+        victim.broker.kill()
+        shutil.rmtree(victim.store)
+        for receiver in receivers:
+            receiver.wire.close()
+            receiver.seen = []
+            receiver.wire, present = connect(site.nodes[0], receiver.name)
+            assert present, f"the session of {receiver.name} is gone"
+        publish([late.stop])
+        again = [int(text) for receiver in receivers for text in receiver.seen if text != str(late.stop)]
+        print(f"{len(again)} of {late.stop * CROWD} came again, at {rate:.0f} acknowledged messages a second of {CROWD} sessions")
+        assert not [number for number in again if number in done]
+        reread = site.nodes[0].metric("martlet_cluster_reread_log_records_total")
+        print(f"{reread:.0f} records were read again")
     finally:
         site.end()

@@ -20,6 +20,8 @@ final class PlayedGateway: GatewayContext, ReadLog {
     var lastTicket: UInt64 = 0
     /// The last ticket that all nodes know.
     var knownTicket: UInt64 = .max
+    /// What the log says of how far a session has come since it was saved.
+    var furtherPlaces: [UInt8] = []
     /// Whether anything of a client is on its way to the servers.
     var isPublishing = false
     /// The streams without room, and why.
@@ -62,6 +64,8 @@ final class PlayedGateway: GatewayContext, ReadLog {
     func logIsCut(_ partition: Int, at last: UInt64) {}
 
     func logSays(successorOf gone: NodeID, _ successor: NodeID) {}
+
+    func positions(of session: [UInt8], _ saved: SessionRecord.Saved) -> [UInt8] { saved.places + furtherPlaces }
 
     func order(of partition: Int, from sequence: UInt64) -> LogOrder { LogOrder() }
 

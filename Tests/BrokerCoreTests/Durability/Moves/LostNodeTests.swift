@@ -64,6 +64,89 @@ import Testing
         #expect(again.texts == texts(10..<12))
     }
 
+    /// Many sessions of a node that have done all of `done` messages, and had them a second ago; the cluster has stored
+    /// nothing of them since they began.
+    private func many(
+        _ count: Int, shards: Int, done: Int, qos: QoS = .atLeastOnce
+    ) -> (MovingCluster, clients: [TestClient], publisher: TestClient) {
+        let cluster = MovingCluster(shards: shards)
+        let clients = (0..<count).map { cluster.lasting(EncodedString(Array("c\($0)".utf8)) ?? "", on: 0, "a") }
+        let publisher = cluster.lasting("publisher", on: 1)
+        cluster.storesSaves = false
+        publish(cluster, publisher, 0..<done, qos: qos)
+        cluster.saveLogPositions()
+        return (cluster, clients, publisher)
+    }
+
+    /// The clients of a node that is lost come to another one: what each of them gets there.
+    private func texts(of clients: [TestClient], of cluster: MovingCluster) -> [[String]] {
+        cluster.lose(0)
+        cluster.storesSaves = true
+        return clients.map {
+            let again = cluster.nodes[1].client($0.identifier)
+            cluster.connect(again, to: 1)
+            #expect(again.connack?.sessionPresent == true)
+            return again.texts
+        }
+    }
+
+    @Test(arguments: [(1, .atLeastOnce, true), (3, .atLeastOnce, false), (1, .exactlyOnce, false)] as [(Int, QoS, Bool)])
+    func `of many sessions none gets again what it had done a second before its node was lost`(
+        shards: Int, qos: QoS, remembers: Bool
+    ) {
+        let (cluster, clients, publisher) = many(120, shards: shards, done: 5, qos: qos)
+        cluster.remembersProgress = remembers
+        publish(cluster, publisher, 5..<7, qos: qos)
+        let wanted = qos == .exactlyOnce ? [] : texts(5..<7)
+        #expect(texts(of: clients, of: cluster).allSatisfy { $0 == wanted })
+    }
+
+    @Test func `of a queue that is never empty the log says each second how much is done`() {
+        let (cluster, clients, publisher) = many(1, shards: 1, done: 2)
+        clients[0].acknowledgement = .manual
+        publish(cluster, publisher, 2..<5)
+        cluster.saveLogPositions()
+        publish(cluster, publisher, 5..<8)
+        for packet in clients[0].publishes.dropFirst(2).prefix(3) {
+            clients[0].acknowledge(.puback, packet.packetIdentifier ?? 0)
+        }
+        cluster.run()
+        cluster.saveLogPositions()
+        #expect(texts(of: clients, of: cluster) == [texts(5..<8)])
+    }
+
+    @Test func `what nobody has moved is not written to the log, and what is stuck once`() {
+        let (cluster, clients, publisher) = many(10, shards: 1, done: 2)
+        func entries() -> Int { cluster.progress().count }
+        let count = entries()
+        // The publisher's among them, which has come just now.
+        #expect(count == 11)
+        publisher.publish("b", "", qos: .atLeastOnce)
+        cluster.run()
+        for _ in 0..<3 { cluster.saveLogPositions() }
+        #expect(entries() == count)
+        clients[0].acknowledgement = .manual
+        publish(cluster, publisher, 2..<3)
+        for _ in 0..<3 { cluster.saveLogPositions() }
+        #expect(entries() == count + 9)
+        clients[0].acknowledge(.puback, clients[0].publishes.last?.packetIdentifier ?? 0)
+        cluster.run()
+        for _ in 0..<3 { cluster.saveLogPositions() }
+        #expect(entries() == count + 10)
+    }
+
+    @Test(arguments: [false, true]) func `a session is read from where it was a second ago, and not from what is stored`(
+        remembers: Bool
+    ) {
+        let (cluster, clients, publisher) = many(1, shards: 1, done: 300)
+        cluster.remembersProgress = remembers
+        publish(cluster, publisher, 300..<303)
+        #expect(texts(of: clients, of: cluster) == [texts(300..<303)])
+        // Three readings of what came since, of which the log has some records more; the first one is of all since the
+        // session was stored where nobody knows better.
+        #expect(cluster.replayedCount <= 3 * 8 + (remembers ? 0 : 310))
+    }
+
     @Test(.statement("MQTT-4.3.3-10", .v5), arguments: [false, true])
     func `what the lost node had sent is not taken for another message of its packet identifier`(restarts: Bool) {
         let cluster = MovingCluster(nodes: 3)

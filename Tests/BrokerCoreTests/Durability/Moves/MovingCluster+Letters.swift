@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import MQTTCodec
 import MartletTestKit
 import TestBasics
@@ -178,7 +179,16 @@ extension MovingCluster {
     func restore(_ identifier: [UInt8], at node: Int, epoch: UInt64, isOver: Bool = false) {
         let core = core(node, identifier)
         core.received(.sessionClaimed(identifier, .arriving, epoch: epoch))
-        let piece = saved[identifier].flatMap { SavedSession.piece(state: $0.state, places: $0.places, isOver: isOver) }
+        var piece: SessionChunk?
+        if let saved = saved[identifier] {
+            var read = LogPositions(partitions: 1)
+            read.places = core.logPositions
+            var places = saved.places
+            for step in progress(of: identifier, savedBy: saved.epoch, knownTo: node) {
+                places = SavedSession.places(places, or: step, in: read)
+            }
+            piece = SavedSession.piece(state: saved.state, places: places, epoch: saved.epoch, isOver: isOver)
+        }
         guard let piece else {
             Issue.record("what was saved is no piece")
             return

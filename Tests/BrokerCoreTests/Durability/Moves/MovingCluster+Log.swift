@@ -89,6 +89,20 @@ extension MovingCluster {
         return record
     }
 
+    /// What the log says of how far sessions have come, in its order.
+    func progress(through last: Int = .max) -> [(step: FlowStep, session: [UInt8])] {
+        records.prefix(last).flatMap { record in
+            record.entries.steps.filter { $0.step.progress != nil }.map { ($0.step, Array(record.bytes[$0.session])) }
+        }
+    }
+
+    /// What a node has read of how far a session has come by a claim, if its gateway keeps that in mind.
+    func progress(of identifier: [UInt8], savedBy epoch: UInt64, knownTo node: Int) -> [FlowStep] {
+        guard remembersProgress else { return [] }
+        let read = core(node, identifier).logPositions[partition]?.sequence ?? 0
+        return progress(through: Int(read)).filter { $0.step.place.epoch == epoch && $0.session == identifier }.map(\.step)
+    }
+
     /// Gives a session what it lacks, some records or all.
     func replay(_ identifier: [UInt8], at node: Int, countMax: Int = .max) {
         let core = core(node, identifier)

@@ -71,6 +71,8 @@ final class MovingCluster {
     var readers: Set<Int>
     /// Whether it settles what nodes had been dispatched before they were killed.
     var settlesEarlierDispatches = true
+    /// Whether who takes a session up knows how far it had come, of what was read before.
+    var remembersProgress = true
     /// Whether `run` gives sessions what they lack.
     var replays = true
     /// Nodes that are not there.
