@@ -20,7 +20,7 @@ from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL
 
 ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "1"))
 SEED = int(os.environ.get("MARTLET_CLUSTER_SEED", "1"))
-CROWD = int(os.environ.get("MARTLET_CLUSTER_CROWD", "100"))
+CROWD = int(os.environ.get("MARTLET_CLUSTER_CROWD", "60"))
 NAMES = [f"outlives{number}" for number in range(8)]
 QOS = {name: 1 + number % 2 for number, name in enumerate(NAMES)}
 # Whatever chance says, this one of QoS 2 has a message that it has not released when its node is lost.
@@ -73,7 +73,7 @@ def connect(node, name: str, clean: bool = False, properties: bytes = LASTS):
         assert time.monotonic() < deadline, f"{name} is not let in"
         wire = PatientWire(node.port, "mqttv5")
         try:
-            present, reason = wire.connect(name, clean=clean, properties=properties)
+            present, reason = wire.connect(name, clean=clean, properties=properties, keep_alive=0)
         except (AssertionError, OSError):
             wire.close()
             continue
@@ -283,7 +283,7 @@ def test_of_many_sessions_nothing_comes_again_that_was_done_before_the_last_seco
             receiver.wire, _ = connect(victim, receiver.name)
             receiver.wire.subscribe("crowd", 1)
         sender = PatientWire(site.nodes[0].port, "mqttv5")
-        sender.connect("", clean=True)
+        sender.connect("", clean=True, keep_alive=0)
 
         def publish(numbers):
             for number in numbers:
