@@ -101,7 +101,9 @@ extension SessionSaves {
         let receipts = shard.clusterLogReading.loggedReceipts(of: session).map {
             SessionProgress.Receipt(packetIdentifier: $0.packetIdentifier, digest: $0.digest)
         }
-        port.append(SessionStep(FlowStep(.progress(SessionProgress(done, receipts: receipts)), 0, at: place), of: session))
+        var progress = SessionProgress(done, receipts: receipts)
+        progress.subscriptionsAfter = save.subscriptions.after
+        port.append(SessionStep(FlowStep(.progress(progress), 0, at: place), of: session))
         return true
     }
 }
@@ -120,7 +122,8 @@ extension SavedSession {
             known.isBehind(positions)
         else { return saved }
         let receipts = progress.receipts.map { ChunkItem.receipt($0.packetIdentifier, digest: $0.digest) }
-        return encoded(positions, [ChunkItem.steps(after: step.place)] + receipts)
+        let unsaved = progress.subscriptionsAfter.map { [ChunkItem.unsaved(after: $0)] } ?? []
+        return encoded(positions, [ChunkItem.steps(after: step.place)] + unsaved + receipts)
     }
 }
 
