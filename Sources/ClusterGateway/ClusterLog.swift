@@ -52,6 +52,8 @@ final class ClusterLog {
     /// Bytes of records that the shards have not worked off.
     var givenBytes = 0
     var isAttached = false
+    /// Whether earlier incarnations of the node may have written something that counts and was not read.
+    private var awaitsEarlier = false
     /// Whether others have said that this incarnation of the node is gone: what it writes does not count any more.
     var isOver = false
     let refusals: StreamRefusals
@@ -107,7 +109,7 @@ final class ClusterLog {
     func detached() {
         isAttached = false
         for partition in partitions {
-            (partition.isFound, partition.trouble) = (false, nil)
+            (partition.isFound, partition.isCaughtUp, partition.trouble) = (false, false, nil)
             partition.stream?.detached()
             partition.writer.detached()
         }
@@ -229,7 +231,9 @@ extension ClusterLog: ReadLog {
     func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
         switch news {
         case .found(let first, let last): found(first, last, partition)
-        case .caughtUp: loop.postToAll(.logIsCurrent(partition.index))
+        case .caughtUp:
+            partition.isCaughtUp = true
+            if !awaitsEarlier { loop.postToAll(.logIsCurrent(partition.index)) }
         case .failed(let reason):
             if partition.stream?.isMissing == true, partition.trouble != reason { log(.warning, "\(reason).") }
             partition.trouble = reason
@@ -357,17 +361,40 @@ extension ClusterLog {
         settle()
     }
 
+    /// Says that these earlier incarnations of the node are gone: what they have written counts only in front of that,
+    /// and the shards hear that the log is current when it is read. Else a record that was still on its way when the
+    /// node was killed would come behind a client that has sent its message anew.
+    func end(_ earlier: [NodeID]) {
+        awaitsEarlier = !earlier.isEmpty
+        guard awaitsEarlier else { return }
+        // Where there is no room, what is late is not taken either.
+        whenRead(behind: earlier.flatMap { Bundle.encode(.gone($0)) }, awaitsRoom: false) {
+            [unowned self, incarnation = incarnations.current] in
+            guard incarnation == incarnations.current else { return }
+            awaitsEarlier = false
+            for partition in partitions where partition.isCaughtUp { loop.postToAll(.logIsCurrent(partition.index)) }
+        }
+    }
+
     /// Calls `then` when all has been read that others have written before they went.
-    func whenRead(_ then: @escaping () -> Void) {
+    ///
+    /// - Parameters:
+    ///   - entries: what is written behind that; nothing, if it is not given.
+    ///   - awaitsRoom: whether that is waited for, where there is none.
+    ///   - then: what follows.
+    func whenRead(
+        behind entries: [UInt8] = Bundle.encodeNothing(), awaitsRoom: Bool = true, _ then: @escaping () -> Void
+    ) {
         lastReader += 1
-        readers.append(LogReader(number: lastReader, partitions: partitions.indices, then: then))
+        readers.append(
+            LogReader(number: lastReader, entries, awaitsRoom: awaitsRoom, partitions: partitions.indices, then: then))
         unwritten += partitions.indices.map { (lastReader, $0) }
         settle()
     }
 
-    /// Writes an entry without meaning, behind all that others have written.
-    func write(for reader: UInt64, _ partition: LogPartition) {
-        partition.writer.append(Bundle.encodeNothing()[...], publisher: 0, for: .reader(reader), now: now, self)
+    private func write(for reader: UInt64, _ partition: LogPartition) {
+        guard let entries = readers.first(where: { $0.number == reader })?.entries else { return }
+        partition.writer.append(entries[...], publisher: 0, for: .reader(reader), now: now, self)
     }
 
     func recordEnd(_ sequence: UInt64, of partition: Int, for reader: UInt64) {
@@ -507,9 +534,14 @@ extension ClusterLog: Cluster.LogSink {
             counters.failed += 1
             ledger.failed(batch, failure, in: 1 << UInt64(partition))
         case .step(let batch): ledger.failed(batch, failure, in: 1 << UInt64(partition))
-        // A log that takes nothing is not waited for; one that has no room is.
-        case .reader(let number) where failure == .refused: recordEnd(0, of: partition, for: number)
-        case .reader(let number): unwritten.append((number, partition))
+        case .reader(let number):
+            let awaitsRoom = readers.first { $0.number == number }?.awaitsRoom ?? false
+            // A log that takes nothing is not waited for; one that cannot be reached is.
+            if failure == .refused && isAttached || failure == .noRoom && !awaitsRoom {
+                recordEnd(0, of: partition, for: number)
+            } else {
+                unwritten.append((number, partition))
+            }
         case .nobody: break
         }
     }

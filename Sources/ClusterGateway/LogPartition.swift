@@ -18,6 +18,8 @@ final class LogPartition {
     private var goneThrough: UInt64 = 0
     /// Whether the stream was found on this connection.
     var isFound = false
+    /// Whether all has been read that it had when it was found.
+    var isCaughtUp = false
     var trouble: String?
     /// The shards that have no place of their own yet.
     var newcomers: Set<Int>
@@ -62,12 +64,16 @@ final class LogPartition {
 /// A caller that waits until all partitions of the log are read as far as they go now.
 struct LogReader {
     let number: UInt64
-    /// By partition: where what was written for it stands; nil while nobody knows.
+    /// What is written for it into each partition.
+    let entries: [UInt8]
+    /// Whether it waits for room where there is none.
+    let awaitsRoom: Bool
+    /// By partition: where that stands; nil while nobody knows.
     var ends: [UInt64?]
     let then: () -> Void
 
-    init(number: UInt64, partitions: Range<Int>, then: @escaping () -> Void) {
-        (self.number, self.then) = (number, then)
+    init(number: UInt64, _ entries: [UInt8], awaitsRoom: Bool, partitions: Range<Int>, then: @escaping () -> Void) {
+        (self.number, self.entries, self.awaitsRoom, self.then) = (number, entries, awaitsRoom, then)
         ends = partitions.map { _ in nil }
     }
 

@@ -129,6 +129,7 @@ extension ClusterLogReading {
             return
         }
         for session in shard.sessions.all where session.cluster.epoch > 0 { forgetKnownSteps(of: session) }
+        writeMarks(moves)
         shard.connecting.openAll(moves)
     }
 
@@ -148,9 +149,14 @@ extension ClusterLogReading {
     }
 
     /// A session is restored from the log, of which this node may have read less than the lost one had written: its
-    /// mark comes behind that.
+    /// mark comes behind that, and behind all that counts of this node's earlier incarnations.
     func mark(_ session: Session, _ moves: SessionMoves) {
         guard let port = shard.cluster, let log = port.log else { return }
+        guard log.unread.isEmpty else {
+            return moves.change(openingOf: session) {
+                $0.mark = $0.mark ?? SessionOpening.Mark(unread: Set(log.places.places.indices))
+            }
+        }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         moves.change(openingOf: session) {
             var mark = $0.mark ?? SessionOpening.Mark(unread: Set(log.places.places.indices))
@@ -163,6 +169,7 @@ extension ClusterLogReading {
 
     /// Puts the marks into the log that are wanted, or may have been lost; to be called about each second.
     func writeMarks(_ moves: SessionMoves) {
+        guard shard.clusterLog?.unread.isEmpty == true else { return }
         let due = moves.underWay.values.filter { session in
             session.opening.mark.map { $0.number == 0 || shard.now >= $0.writtenAt + Limits.markRepeatMilliseconds } ?? false
         }
@@ -179,11 +186,16 @@ extension ClusterLogReading {
         shard.connecting.open(session, moves)
     }
 
-    /// A node has joined with sessions of its store: what its last incarnation has put into the log about them is to be
-    /// read first.
-    func beginSteps(_ log: ShardLog) {
+    /// Another incarnation of the node begins with sessions: what earlier ones have put into the log about them is to
+    /// be read first.
+    func awaitEarlierSteps(_ log: ShardLog) {
         guard shard.sessions.all.contains(where: { $0.cluster.epoch > 0 }) else { return }
         log.unread = Set(log.places.places.indices)
+    }
+
+    /// A node has joined with sessions of its store.
+    func beginSteps(_ log: ShardLog) {
+        awaitEarlierSteps(log)
         for session in shard.sessions.all {
             guard let steps = shard.clusterRows.steps[session.key] else { continue }
             session.opening.newestSteps = steps
