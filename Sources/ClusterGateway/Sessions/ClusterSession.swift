@@ -106,7 +106,7 @@ struct SessionEnding {
 ///        └───────────┴────────────┴──► over: its client is let in, or refused
 struct IncomingSession {
     enum Stage {
-        /// This node has no lease yet.
+        /// This node has no lease yet, or another node's client is to have the session first.
         case waiting
         /// `SessionOwnership` finds out who has it, and has them stop.
         case claiming
@@ -207,6 +207,71 @@ struct OutgoingSession {
     /// Whether this node has kept it, and so sees to its wills before it answers.
     var hasSettledWills = false
     var touchedAt: UInt64
+}
+
+/// Sessions over which clients on several nodes fight: another node has claimed them from this one a moment ago, and
+/// before that. Its client is to get there first, before one that has come here takes the session back. Else two
+/// clients of one identifier that come again at once keep each other out for ever, because a claim ends the other one's
+/// while the session is on its way.
+///
+/// Invariant: at most `Limits.contestedSessionsMax`; of others nobody waits.
+struct ContestedSessions {
+    private struct Contest {
+        /// When another node has claimed the session last.
+        var claimedAt: UInt64
+        /// How long who comes here waits: from when on, and until when.
+        var since: UInt64 = 0
+        var until: UInt64 = 0
+    }
+
+    private var contests: [[UInt8]: Contest] = [:]
+    /// When it is looked next which of them are over, if there is no room.
+    private var looksAt: UInt64 = 0
+
+    /// Another node has claimed a session. The first time is no fight: its client may have gone there.
+    mutating func claimed(_ session: [UInt8], now: UInt64) {
+        if contests.count >= Limits.contestedSessionsMax, now >= looksAt {
+            looksAt = now + Limits.contestMilliseconds
+            contests = contests.filter { now < $0.value.claimedAt + Limits.contestMilliseconds }
+        }
+        guard let before = contests[session], now < max(before.claimedAt + Limits.contestMilliseconds, before.until) else {
+            if contests.count < Limits.contestedSessionsMax || contests[session] != nil {
+                contests[session] = Contest(claimedAt: now)
+            }
+            return
+        }
+        contests[session]?.claimedAt = now
+        extend(session, now: now, by: before)
+    }
+
+    /// The other node is being given a session.
+    mutating func isGiven(_ session: [UInt8], now: UInt64) {
+        if let contest = contests[session], contest.until > now { extend(session, now: now, by: contest) }
+    }
+
+    private mutating func extend(_ session: [UInt8], now: UInt64, by contest: Contest) {
+        let since = contest.until > now ? contest.since : now
+        contests[session]?.since = since
+        contests[session]?.until = min(now + Limits.contestPauseMilliseconds, since + Limits.contestPauseMillisecondsMax)
+    }
+
+    /// Whether who has come here for a session waits for the other node's client to get it.
+    func waits(_ session: [UInt8], now: UInt64) -> Bool { contests[session].map { now < $0.until } ?? false }
+}
+
+extension Limits {
+    /// Within how long another node's claims of a session are a fight over it, in milliseconds.
+    static let contestMilliseconds: UInt64 = 5000
+
+    /// How long a client waits then, behind that claim and each piece of the session that the other node is given, in
+    /// milliseconds.
+    static let contestPauseMilliseconds: UInt64 = 1000
+
+    /// How long at most, however long the session takes to get there.
+    static let contestPauseMillisecondsMax: UInt64 = 10_000
+
+    /// How many such sessions are remembered; the clients of others do not wait. Bytes: 64 KiB each.
+    static let contestedSessionsMax = 10_000
 }
 
 /// A session that is kept here while another node may still act by an earlier claim.

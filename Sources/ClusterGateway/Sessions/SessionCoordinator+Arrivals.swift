@@ -254,7 +254,8 @@ extension SessionCoordinator {
             case .replaying: continue
             case .fetching(let fetch):
                 if let asksAt = fetch.asksAt, asksAt <= now { self.fetch(session) }
-            case .waiting, .claiming: break
+            case .waiting: connect(session)
+            case .claiming: break
             }
             guard now >= visit.progressAt + Limits.sessionClaimMillisecondsMax else { continue }
             giveUp(session, visit, trouble(visit))

@@ -157,6 +157,7 @@ extension SessionCoordinator {
             number == piece.number || number == piece.number + 1
         else { return reply(.unknown, to: fetcher) }
         sessions[session].going?.touchedAt = now
+        contested.isGiven(session, now: now)
         if number == piece.number { return give(piece, to: fetcher) }
         if departure.fetcher?.number != number { post(.chunkTaken(session, number: piece.number), to: departure.shard) }
         sessions[session].going?.fetcher = (fetcher, number)
@@ -168,6 +169,7 @@ extension SessionCoordinator {
         if let departure = sessions[session].going {
             guard departure.epoch <= nodeMessage.epoch else { return }
             sessions[session].going = nil
+            contested.isGiven(session, now: now)
             counters.given += 1
             return post(.sessionGone(session), to: departure.shard)
         }

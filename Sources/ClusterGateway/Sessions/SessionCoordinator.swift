@@ -49,6 +49,7 @@ final class SessionCoordinator {
     var counters = Counters()
     var nodes = PresentNodes()
     var drops = SessionDrops()
+    var contested = ContestedSessions()
     var messages: SessionMessages
     var wills = WillQueue()
     /// For what `owner` is called, while it is: it calls back.
@@ -354,6 +355,7 @@ extension SessionCoordinator: SessionOwnershipSink {
             (sessions[session].adoption.oldest, sessions[session].adoption.awaitsShard) = (nil, nil)
         }
         if case .connecting = call { return }
+        contested.claimed(session, now: now)
         overtake(session)
     }
 
@@ -407,6 +409,7 @@ extension SessionCoordinator {
         guard owner != nil, let claim = sessions[session].coming?.claim, case .waiting = sessions[session].coming?.stage else {
             return
         }
+        guard !contested.waits(session, now: now) else { return }
         sessions[session].coming?.stage = .claiming
         // A session that begins once more has higher numbers than what may be left of it somewhere.
         let terms = SessionOwnership.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)

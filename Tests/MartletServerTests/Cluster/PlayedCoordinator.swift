@@ -228,6 +228,12 @@ final class PlayedCoordinator {
         orders.compactMap { if case .sessionSaved(_, let number) = $0 { number } else { nil } }
     }
 
+    /// The record of a session that a node has just claimed.
+    static func claimed(_ epoch: UInt64, by node: NodeID) -> SessionRecord {
+        SessionRecord(
+            epoch: epoch, owners: [SessionRecord.Owner(node: node, leaseSequence: 3)], identifier: session, expiryInterval: 60)
+    }
+
     /// The record of a session that a node has kept which is gone.
     static func left(_ wills: [SavedWill] = [], expiry: UInt32 = 60, away: UInt64 = 0, state: [UInt8] = []) -> SessionRecord {
         var record = SessionRecord(

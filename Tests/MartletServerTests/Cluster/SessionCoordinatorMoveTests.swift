@@ -36,6 +36,71 @@ import Testing
     }
 
     @Test(arguments: [false, true])
+    func `of clients that fight over a session who comes again at once waits for the other node to get it`(
+        cleanStart: Bool
+    ) throws {
+        let node = try PlayedCoordinator()
+        node.lease(PlayedCoordinator.second)
+        let epoch = try node.claim()
+        func isAsked(by claim: UInt64) {
+            node.servers.put(PlayedCoordinator.claimed(claim, by: PlayedCoordinator.second).encoded, to: node.subject)
+            node.take(
+                SessionMessage(
+                    .ask(cleanStart: cleanStart), node: PlayedCoordinator.second, epoch: claim,
+                    identifier: PlayedCoordinator.session))
+        }
+        func comes() {
+            node.send(
+                .claim(
+                    SessionClaim(
+                        identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: cleanStart, hasSession: false)))
+            node.servers.answer()
+        }
+        // Once, its client may just have gone there.
+        isAsked(by: epoch + 1)
+        comes()
+        #expect(node.record?.epoch == epoch + 2 && node.record?.owners[0].node == node.me.node)
+        // The next claim of the other node ends this one, which was on its way: they fight.
+        for claim in [epoch + 3, epoch + 5] {
+            isAsked(by: claim)
+            comes()
+            #expect(node.record?.epoch == claim)
+            node.run(ticks: 2)
+            #expect(node.record?.epoch == claim + 1 && node.record?.owners[0].node == node.me.node)
+        }
+        node.run(ticks: 6)
+        isAsked(by: epoch + 7)
+        comes()
+        #expect(node.record?.epoch == epoch + 8)
+    }
+
+    @Test func `a session over which clients fight may be on its way to another node for ten seconds`() {
+        var contested = ContestedSessions()
+        contested.claimed([1], now: 0)
+        #expect(!contested.waits([1], now: 0))
+        contested.claimed([1], now: 4999)
+        #expect(contested.waits([1], now: 5998) && !contested.waits([1], now: 5999) && !contested.waits([2], now: 5000))
+        for now in stride(from: 5500, to: 15_000, by: 900) as StrideTo<UInt64> {
+            contested.isGiven([1], now: now)
+            #expect(contested.waits([1], now: min(now + 999, 14_998)))
+        }
+        #expect(!contested.waits([1], now: 14_999))
+        // A while later it is no fight any more; and of what is no fight, nobody waits for what is given.
+        contested.claimed([1], now: 20_000)
+        contested.isGiven([1], now: 20_000)
+        #expect(!contested.waits([1], now: 20_000))
+    }
+
+    @Test func `so many sessions over which clients fight are remembered, and others when these are over`() {
+        var contested = ContestedSessions()
+        func name(_ number: Int) -> [UInt8] { [UInt8(number & 0xff), UInt8(number >> 8)] }
+        for _ in 0..<2 { for number in 0..<10_001 { contested.claimed(name(number), now: 1000) } }
+        #expect(contested.waits(name(0), now: 1000) && !contested.waits(name(10_000), now: 1000))
+        for _ in 0..<2 { contested.claimed(name(10_000), now: 7000) }
+        #expect(contested.waits(name(10_000), now: 7000))
+    }
+
+    @Test(arguments: [false, true])
     func `who has started again is asked for a session, or to forget it, though its last lease lasts`(cleanStart: Bool) throws {
         let node = try PlayedCoordinator()
         node.lease(PlayedCoordinator.second)
