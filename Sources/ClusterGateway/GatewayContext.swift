@@ -27,7 +27,7 @@ protocol GatewayContext: AnyObject {
     func isInForce(_ ticket: UInt64) -> Bool
 
     /// The messages that are on their way to the servers and have to be there before a will.
-    func ahead(of will: SessionRecord.LastWill) -> WillAhead
+    func ahead(of will: SavedWill) -> WillAhead
 
     /// Whether any of the messages in front of a will is still on its way.
     func isOnItsWay(_ ahead: WillAhead) -> Bool
@@ -67,7 +67,7 @@ extension ClusterRunner: GatewayContext {
 
     func isInForce(_ ticket: UInt64) -> Bool { bus.isInForce(ticket) }
 
-    func ahead(of will: SessionRecord.LastWill) -> WillAhead {
+    func ahead(of will: SavedWill) -> WillAhead {
         will.withMessage { message in
             let changes = message.retain ? retained.changes(of: message.topic) : []
             return WillAhead(

@@ -23,7 +23,7 @@ extension SessionDepartures {
         case .settling, .ended: return
         case .session:
             var row = shard.sessionRows.given(export.session)
-            // Whoever has the session next names its will anew; nodes of an earlier version know no names.
+            // Whoever has the session next names its will anew.
             row.willName = nil
             // The next one's clock may be behind.
             if let log = shard.clusterLog {

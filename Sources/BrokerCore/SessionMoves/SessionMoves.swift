@@ -318,9 +318,12 @@ struct SessionMoving {
     /// Publishes a will for this node's clients, and those that can be reached, while the cluster keeps no sessions.
     func publishAlone(_ will: SavedWill) {
         shard.storing.beginPacket()
-        will.withMessage { message in
+        _ = will.withMessage { logged in
+            let message = ClusterMessage(
+                topic: logged.topic, properties: logged.properties, payload: logged.payload, qos: logged.qos, retain: logged.retain,
+                expiresAt: logged.millisecondsLeft.map { shard.now &+ $0 }, publisher: logged.publisher, isLogged: true)
             guard var publication = shard.clusterMessaging.publication(message) else { return }
-            if will.retain { _ = shard.clusterMessaging.takeOrigin(message.origin, &publication) }
+            if message.retain { will.origin.withUnsafeBytes { _ = shard.clusterMessaging.takeOrigin($0, &publication) } }
             shard.publishing.publish(&publication)
         }
     }

@@ -1,33 +1,60 @@
 public import MQTTCodec
 
-/// The will of a connection as the cluster has it, so that it is published whatever becomes of its node.
-public struct SavedWill: Equatable, Sendable {
-    /// Tells it from those of the other connections of its session.
+/// The will of a connection as the cluster has it, so that it is published once when that has ended without DISCONNECT,
+/// whatever becomes of its node.
+public struct SavedWill: Hashable, Sendable {
+    /// Tells it from those of the other connections of its session. It stands with the message in the log, so that
+    /// readers know the will when it comes again.
     public var name: WillName
     /// In seconds.
     public var delayInterval: UInt32
-    public var topic: [UInt8]
-    /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
-    public var properties: [UInt8]
-    public var payload: [UInt8]
-    public var qos: QoS
-    public var retain: Bool
-    /// Seconds from when it is published; nil for ever.
-    public var messageExpiryInterval: UInt32?
-    /// Stands for its publisher's Client Identifier, on all nodes alike.
-    public var publisher: UInt64
-    /// If it is to be retained: whose it is.
+    /// As the log has it, see `LogMessage.entry`.
+    public var message: [UInt8]
+    /// If it is to be retained: whose it is, a `StoredOrigin`; else empty.
     public var origin: [UInt8]
 
+    /// One whose message is an entry already.
+    public init(name: WillName, delayInterval: UInt32, message: [UInt8], origin: [UInt8] = []) {
+        (self.name, self.delayInterval, self.message, self.origin) = (name, delayInterval, message, origin)
+    }
+
+    /// The will of a client.
+    ///
+    /// - Parameters:
+    ///   - name: tells it from others.
+    ///   - delayInterval: in seconds.
+    ///   - topic: its topic name.
+    ///   - properties: those that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
+    ///   - payload: its payload.
+    ///   - qos: its QoS.
+    ///   - retain: whether it is to be retained.
+    ///   - messageExpiryInterval: seconds from when it is published; nil for ever.
+    ///   - publisher: stands for the Client Identifier, on all nodes alike.
+    ///   - origin: if it is to be retained: whose it is.
     public init(
         name: WillName, delayInterval: UInt32 = 0, topic: [UInt8], properties: [UInt8] = [], payload: [UInt8], qos: QoS,
-        retain: Bool = false,
-        messageExpiryInterval: UInt32? = nil, publisher: UInt64 = 0, origin: [UInt8] = []
+        retain: Bool = false, messageExpiryInterval: UInt32? = nil, publisher: UInt64 = 0, origin: [UInt8] = []
     ) {
-        (self.name, self.delayInterval, self.messageExpiryInterval) = (name, delayInterval, messageExpiryInterval)
-        (self.topic, self.properties, self.payload) = (topic, properties, payload)
-        (self.qos, self.retain) = (qos, retain)
-        (self.publisher, self.origin) = (publisher, origin)
+        self.init(name: name, delayInterval: delayInterval, message: [], origin: origin)
+        topic.withUnsafeBytes { topic in
+            properties.withUnsafeBytes { properties in
+                payload.withUnsafeBytes { payload in
+                    var logged = LogMessage(
+                        topic: topic, properties: properties, payload: payload, qos: qos, retain: retain,
+                        millisecondsLeft: messageExpiryInterval.map { UInt64($0) * 1000 })
+                    logged.publisher = publisher
+                    message = logged.entry
+                }
+            }
+        }
+    }
+
+    /// Whether the will is to be retained.
+    public var isRetained: Bool { withMessage { $0.retain } ?? false }
+
+    /// Calls `body` with the message; nil if there is none.
+    public func withMessage<Result>(_ body: (LogMessage) -> Result) -> Result? {
+        message.withUnsafeBytes { bytes in LogMessage(entry: bytes).map(body) }
     }
 }
 

@@ -82,7 +82,7 @@ public struct Bundle {
     ///   - will: with its message as an entry.
     ///   - session: its Client Identifier.
     ///   - node: who publishes it.
-    public static func record(of will: SessionRecord.LastWill, of session: [UInt8], by node: NodeID) -> [UInt8] {
+    public static func record(of will: SavedWill, of session: [UInt8], by node: NodeID) -> [UInt8] {
         var bytes = header(Origin(node: node, queue: willQueue), number: 1)
         LogEntry.append(will: will.message, will.name, of: session, to: &bytes)
         return bytes

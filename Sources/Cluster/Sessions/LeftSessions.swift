@@ -7,7 +7,7 @@ public protocol LeftSessionsSink: AnyObject {
     func adopt(_ session: [UInt8])
 
     /// Puts a will into the log, where it stands once whoever else does so; `published` follows.
-    func publish(_ will: SessionRecord.LastWill, of session: [UInt8])
+    func publish(_ will: SavedWill, of session: [UInt8])
 
     /// Stores the record without these wills; `saved` follows.
     func remove(_ wills: Set<WillName>, of session: [UInt8])

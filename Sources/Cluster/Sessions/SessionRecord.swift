@@ -20,24 +20,6 @@ public struct SessionRecord: Equatable, Sendable {
         }
     }
 
-    /// The will of one connection, which is published once when that has ended without DISCONNECT.
-    public struct LastWill: Hashable, Sendable {
-        /// The will's name: session and connection. It stands with the message in the log, so that readers know the
-        /// will when it comes again.
-        public var name: WillName
-        /// In seconds.
-        public var delayInterval: UInt32
-        /// As the log has it, see `LogMessage.entry`.
-        public var message: [UInt8]
-        /// If it is to be retained: whose it is, in the words of the brokers.
-        public var origin: [UInt8]
-
-        public init(name: WillName, delayInterval: UInt32, message: [UInt8], origin: [UInt8] = []) {
-            (self.name, self.delayInterval) = (name, delayInterval)
-            (self.message, self.origin) = (message, origin)
-        }
-    }
-
     /// What its next owner needs if the last one is gone together with its disk. Nobody but the owners' shards reads
     /// it.
     public struct Saved: Equatable, Sendable {
@@ -62,7 +44,7 @@ public struct SessionRecord: Equatable, Sendable {
     /// In seconds; `UInt32.max` for ever.
     public var expiryInterval: UInt32
     /// The wills of earlier connections that are not known to be published, and that of the last one.
-    public var wills: [LastWill] = []
+    public var wills: [SavedWill] = []
     /// Since when its client is away, in milliseconds since 1970; 0 while it is connected, or nobody has seen yet that
     /// its node is gone.
     public var awaySince: UInt64 = 0
@@ -156,7 +138,7 @@ extension SessionRecord {
                 let origin = reader.counted()
             else { return nil }
             let name = WillName(epoch: epoch, number: number)
-            record.wills.append(LastWill(name: name, delayInterval: delay, message: Array(message), origin: Array(origin)))
+            record.wills.append(SavedWill(name: name, delayInterval: delay, message: Array(message), origin: Array(origin)))
         }
         guard let awaySince = reader.integer(), awaySince < numbersEnd, let isSaved = reader.byte(), isSaved < 2 else { return nil }
         record.awaySince = awaySince
@@ -188,7 +170,7 @@ extension SessionRecord {
 
     /// The wills that are due while nobody comes, in the order in which they are published: after their delay, or when
     /// the session ends. [MQTT-3.1.2-8 v5]
-    public func dueWills(now: UInt64) -> [LastWill] {
+    public func dueWills(now: UInt64) -> [SavedWill] {
         guard awaySince > 0 else { return [] }
         return wills.filter { hasEnded(now: now) || dueAt($0) <= now }.sorted { $0.name < $1.name }
     }
@@ -200,7 +182,7 @@ extension SessionRecord {
     ///   - cleanStart: whether the client begins anew: then a session whose client was connected ends with that
     ///     connection.
     ///   - now: the time.
-    public func dueWills(atReturn cleanStart: Bool, now: UInt64) -> [LastWill] {
+    public func dueWills(atReturn cleanStart: Bool, now: UInt64) -> [SavedWill] {
         guard awaySince == 0 else { return dueWills(now: now) }
         return wills.filter { cleanStart || expiryInterval == 0 || $0.delayInterval == 0 }.sorted { $0.name < $1.name }
     }
@@ -212,5 +194,5 @@ extension SessionRecord {
         return (wills.map { dueAt($0) } + [endsAt].compactMap { $0 }).min()
     }
 
-    private func dueAt(_ will: LastWill) -> UInt64 { awaySince + UInt64(will.delayInterval) * 1000 }
+    private func dueAt(_ will: SavedWill) -> UInt64 { awaySince + UInt64(will.delayInterval) * 1000 }
 }

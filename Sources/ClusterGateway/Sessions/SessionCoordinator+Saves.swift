@@ -52,7 +52,7 @@ extension SessionCoordinator {
         let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) { record in
             record.expiryInterval = saved.expiryInterval
             if saved.state != nil {
-                record.wills = saved.will.map { [SessionRecord.LastWill($0)] } ?? []
+                record.wills = saved.will.map { [$0] } ?? []
                 record.awaySince = saved.awaySince
             }
             let state = isTooLarge ? [] : saved.state ?? record.saved?.state ?? []

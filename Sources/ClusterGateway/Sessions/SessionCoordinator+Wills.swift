@@ -22,12 +22,12 @@ extension SessionCoordinator {
         }
         // A claim of another node has come in between, and sees to it.
         guard owner?.keeps(session) == true || sessions[session].going != nil else { return }
-        publish(SessionRecord.LastWill(saved), of: session)
+        publish(saved, of: session)
     }
 
     /// Brings a will into the log, soon; what waits for that goes on then. Those of one session go one after the other,
     /// the earlier first.
-    func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+    func publish(_ will: SavedWill, of session: [UInt8]) {
         let job = WillJob(will, of: session)
         guard !wills.ended.contains(job.key) else {
             leftNews.append(.published(session, job.key.name))
@@ -241,20 +241,6 @@ extension SessionCoordinator {
     static func isWill(_ token: UInt64) -> Bool { token >> 58 == 7 }
 }
 
-extension SessionRecord.LastWill {
-    init(_ will: SavedWill) {
-        var entry: [UInt8] = []
-        will.withMessage { message in
-            var logged = LogMessage(
-                topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
-                retain: message.retain, millisecondsLeft: will.messageExpiryInterval.map { UInt64($0) * 1000 })
-            logged.publisher = message.publisher
-            entry = logged.entry
-        }
-        self.init(name: will.name, delayInterval: will.delayInterval, message: entry, origin: will.origin)
-    }
-}
-
 /// A will on its way: first to the retained messages, if it is one, and then into the log. Both know it by its name, so
 /// that it counts once whoever brings it, and how often.
 ///
@@ -271,14 +257,14 @@ struct WillJob {
     }
 
     let key: Key
-    let will: SessionRecord.LastWill
+    let will: SavedWill
     var stage: Stage
     /// The request under way; nil for none.
     var token: UInt64?
     /// The messages that have to be at the servers before the will; nil before its first turn.
     var ahead: WillAhead?
 
-    init(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+    init(_ will: SavedWill, of session: [UInt8]) {
         (key, self.will) = (Key(session: session, name: will.name), will)
         stage = will.isRetained ? .retaining : .logging
     }
@@ -292,16 +278,6 @@ struct WillJob {
     /// Stands for the node in the change of what is retained, so that all who publish the will make the same one.
     var changeNode: NodeID {
         NodeID(messageIdentifier.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
-    }
-}
-
-extension SessionRecord.LastWill {
-    /// Whether the will is to be retained.
-    var isRetained: Bool { withMessage { $0.retain } ?? false }
-
-    /// Calls `body` with the message; nil if there is none.
-    func withMessage<Result>(_ body: (LogMessage) -> Result) -> Result? {
-        message.withUnsafeBytes { bytes in LogMessage(entry: bytes).map(body) }
     }
 }
 
@@ -428,7 +404,7 @@ struct EndedWills {
     }
 
     /// The session's record has these.
-    mutating func keep(_ wills: [SessionRecord.LastWill], of session: [UInt8]) {
+    mutating func keep(_ wills: [SavedWill], of session: [UInt8]) {
         guard let known = names[session] else { return }
         let left = known.intersection(wills.map(\.name))
         count -= known.count - left.count

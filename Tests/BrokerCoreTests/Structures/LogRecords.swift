@@ -13,12 +13,7 @@ extension LogRecord {
 
     mutating func append(_ will: SavedWill) {
         var entry: [UInt8] = []
-        will.withMessage { message in
-            var logged = LogMessage(
-                topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos)
-            logged.publisher = message.publisher
-            LogEntry.append(will: logged.entry, will.name, of: [], to: &entry)
-        }
+        LogEntry.append(will: will.message, will.name, of: [], to: &entry)
         append(entry)
     }
 

@@ -174,7 +174,7 @@ struct BundleTests {
             return message.entry
         }
         func counts(_ number: UInt64, by node: UInt64) -> Bool {
-            let will = SessionRecord.LastWill(name: WillName(epoch: 300, number: number), delayInterval: 5, message: entry)
+            let will = SavedWill(name: WillName(epoch: 300, number: number), delayInterval: 5, message: entry)
             return Bundle.record(of: will, of: [1, 2], by: NodeID(node)).withUnsafeBytes { bytes in
                 guard let bundle = Bundle(bytes) else { return false }
                 var texts: [String] = []

@@ -22,7 +22,7 @@ struct LeftSessionsGrowthTests {
                 var record = SessionRecord(
                     epoch: 1, owners: [owner], identifier: Array("client-\(number)".utf8), expiryInterval: expiry)
                 record.wills = [
-                    SessionRecord.LastWill(name: WillName(epoch: 1, number: 1), delayInterval: 0, message: Array("12345678".utf8))
+                    SavedWill(name: WillName(epoch: 1, number: 1), delayInterval: 0, message: Array("12345678".utf8))
                 ]
                 sequence += 1
                 records[record.identifier] = (record, sequence)
@@ -107,7 +107,7 @@ struct LeftSessionsGrowthTests {
 
         func adopt(_ session: [UInt8]) { owner.adopt(session, wallClock: Self.now, now: 0, self) }
 
-        func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+        func publish(_ will: SavedWill, of session: [UInt8]) {
             engine.wills += 1
             answers.append { $0.left.published(session, will.name) }
         }

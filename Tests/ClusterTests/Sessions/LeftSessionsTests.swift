@@ -9,7 +9,7 @@ import Testing
         var lines: [String] = []
 
         func adopt(_ session: [UInt8]) { lines.append("adopt \(session[0])") }
-        func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+        func publish(_ will: SavedWill, of session: [UInt8]) {
             lines.append("publish \(session[0]) \(will.name.number)")
         }
         func remove(_ wills: Set<WillName>, of session: [UInt8]) {
@@ -34,7 +34,7 @@ import Testing
             expiryInterval: expiry)
         record.awaySince = away
         record.wills = wills.map {
-            SessionRecord.LastWill(name: WillName(epoch: 8, number: $0.number), delayInterval: $0.delay, message: [])
+            SavedWill(name: WillName(epoch: 8, number: $0.number), delayInterval: $0.delay, message: [])
         }
         return record
     }

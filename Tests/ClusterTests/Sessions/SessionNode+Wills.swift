@@ -22,7 +22,7 @@ struct IncomingSession {
     /// What is newest of what other nodes have.
     var offered: StateOfSession?
     /// What is due of the connection that the session had here; nil if it had none.
-    var owed: [SessionRecord.LastWill]?
+    var owed: [SavedWill]?
     /// Whether the node that kept it has answered, and so has published what was due.
     var hasSettled = false
 
@@ -40,7 +40,7 @@ extension SessionNode: LeftSessionsSink {
     }
 
     /// Another connection takes the place of the one that is here: what is due of that.
-    func takeOver(_ session: [UInt8]) -> [SessionRecord.LastWill] {
+    func takeOver(_ session: [UInt8]) -> [SavedWill] {
         guard let kept = sessions[session] else { return [] }
         return kept.dueAtTakeOver(of: session, now: world.wallClock)
     }
@@ -70,7 +70,7 @@ extension SessionNode: LeftSessionsSink {
             let name = WillName(epoch: record.epoch, number: arrival.connection.number)
             kept.connection = arrival.connection
             if !isClean {
-                kept.will = SessionRecord.LastWill(name: name, delayInterval: arrival.connection.terms.delay, message: [])
+                kept.will = SavedWill(name: name, delayInterval: arrival.connection.terms.delay, message: [])
             }
             arrivals[session]?.stage = .saving(kept, name)
             // The record may say that all of it is here before the answer has come.
@@ -181,7 +181,7 @@ extension SessionNode: LeftSessionsSink {
 
     // MARK: The log
 
-    func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+    func publish(_ will: SavedWill, of session: [UInt8]) {
         guard jobs[session]?.contains(will) != true else { return }
         jobs[session, default: []].append(will)
         jobs[session]?.sort { $0.name < $1.name }
@@ -261,7 +261,7 @@ extension SessionNode: LeftSessionsSink {
 
 extension KeptSession {
     /// What is due although another connection of the client has come.
-    fileprivate func dueAtTakeOver(of session: [UInt8], now: UInt64) -> [SessionRecord.LastWill] {
+    fileprivate func dueAtTakeOver(of session: [UInt8], now: UInt64) -> [SavedWill] {
         guard let will else { return [] }
         if ClientConnection.terms(of: String(decoding: session, as: UTF8.self)).expiry == 0 { return [will] }
         let isDue = awaySince == 0 ? will.delayInterval == 0 : awaySince + UInt64(will.delayInterval) * 1000 <= now

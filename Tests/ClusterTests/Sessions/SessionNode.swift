@@ -25,7 +25,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     var arrivals: [[UInt8]: IncomingSession] = [:]
     var left = LeftSessions()
     /// Wills on their way into the log, by session, in order.
-    var jobs: [[UInt8]: [SessionRecord.LastWill]] = [:]
+    var jobs: [[UInt8]: [SavedWill]] = [:]
     /// What this node has of sessions that it does not keep for a client now: as it was kept, and by which claim.
     var departed: [[UInt8]: StateOfSession] = [:]
     /// Messages that wait for wills, with the epochs that they answer.
@@ -424,7 +424,7 @@ final class KeptSession {
     var connection: ClientConnection?
     /// The last one, if it has ended with DISCONNECT and the cluster may not know that.
     var parted: ClientConnection?
-    var will: SessionRecord.LastWill?
+    var will: SavedWill?
     /// In milliseconds since 1970; 0 while it is connected.
     var awaySince: UInt64 = 0
     /// Whether it has been given what its node has read before; what comes until then stands behind that.

@@ -448,7 +448,7 @@ import Testing
         claiming.connect(session, terms, now: 0, sink)
         var found = record([owner(1, 0, lease: 10)])
         found.awaySince = 4000
-        found.wills = [SessionRecord.LastWill(name: WillName(epoch: 7, number: 1), delayInterval: 5, message: [])]
+        found.wills = [SavedWill(name: WillName(epoch: 7, number: 1), delayInterval: 5, message: [])]
         claiming.found(session, found, at: 40, now: 1, sink)
         #expect(sink.written?.awaySince == 4000)
     }

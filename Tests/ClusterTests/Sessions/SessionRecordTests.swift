@@ -13,8 +13,8 @@ struct SessionRecordTests {
             ],
             identifier: Array("client".utf8), expiryInterval: .max)
         record.wills = [
-            SessionRecord.LastWill(name: WillName(epoch: 299, number: 1 << 40), delayInterval: 0, message: [1, 2, 3]),
-            SessionRecord.LastWill(name: WillName(epoch: 300, number: 1), delayInterval: .max, message: [], origin: [4]),
+            SavedWill(name: WillName(epoch: 299, number: 1 << 40), delayInterval: 0, message: [1, 2, 3]),
+            SavedWill(name: WillName(epoch: 300, number: 1), delayInterval: .max, message: [], origin: [4]),
         ]
         record.awaySince = 1_700_000_000_000
         return record

@@ -57,7 +57,7 @@ final class PlayedGateway: GatewayContext, ReadLog {
 
     func isInForce(_ ticket: UInt64) -> Bool { ticket <= knownTicket }
 
-    func ahead(of will: SessionRecord.LastWill) -> WillAhead { WillAhead() }
+    func ahead(of will: SavedWill) -> WillAhead { WillAhead() }
 
     func isOnItsWay(_ ahead: WillAhead) -> Bool { isPublishing }
 
@@ -240,7 +240,7 @@ final class PlayedCoordinator {
             epoch: 1000, owners: [SessionRecord.Owner(node: NodeID(store: 2, incarnation: 1), leaseSequence: 3)],
             identifier: session,
             expiryInterval: expiry)
-        (record.wills, record.awaySince) = (wills.map { SessionRecord.LastWill($0) }, away)
+        (record.wills, record.awaySince) = (wills, away)
         if !state.isEmpty { record.saved = SessionRecord.Saved(epoch: 1000, state: state, places: [1]) }
         return record
     }

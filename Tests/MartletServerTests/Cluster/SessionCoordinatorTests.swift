@@ -185,7 +185,7 @@ import Testing
         }
         var record = PlayedCoordinator.left(away: 1)
         record.wills = [
-            SessionRecord.LastWill(name: WillName(epoch: 1000, number: 1), delayInterval: .max, message: message)
+            SavedWill(name: WillName(epoch: 1000, number: 1), delayInterval: .max, message: message)
         ]
         node.servers.put(record.encoded, to: node.subject)
         node.coordinator.consider(record)
