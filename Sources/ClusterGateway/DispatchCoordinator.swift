@@ -50,12 +50,9 @@ final class DispatchCoordinator {
     private func begin(_ parts: [StoredDispatches]) {
         let all = parts.reduce(nil as StoredDispatches?) { $0?.union($1) ?? $1 }?.parts ?? []
         areEarlierDispatchesSettled = false
-        let parts = all.map {
-            (NodeID($0.incarnation), NodeSuccessors.Part(done: $0.done, successor: $0.successor == 0 ? nil : NodeID($0.successor)))
-        }
         let current = incarnations.current
-        log.end(parts.map(\.0).filter { $0.store == current.store && $0 != current })
-        for (gone, successor) in successors.begin(current, earlierDispatches: Dictionary(parts) { one, _ in one }) {
+        log.end(all.map { NodeID($0.incarnation) }.filter { $0.store == current.store && $0 != current })
+        for (gone, successor) in successors.begin(current, earlierDispatches: all) {
             loop.postToAll(.successor(of: gone.rawValue, successor.rawValue))
         }
     }

@@ -1,3 +1,5 @@
+public import BrokerModel
+
 /// The nodes that dispatch the parts of nodes that are gone, as one node sees it: what the log has said of that, and
 /// what is this node's to dispatch for it.
 ///
@@ -8,16 +10,6 @@
 /// part always belongs to the node at the end of this line. "Earlier" are earlier incarnations of this node, and the
 /// nodes that those dispatched for.
 public struct NodeSuccessors: Sendable {
-    /// What was dispatched to one incarnation, and was not done with.
-    public struct Part: Equatable, Sendable {
-        /// By partition: the last record up to which the node was done.
-        public var done: [UInt64]
-        /// The node that dispatches for it; nil if nobody knows.
-        public var successor: NodeID?
-
-        public init(done: [UInt64], successor: NodeID? = nil) { (self.done, self.successor) = (done, successor) }
-    }
-
     private struct Inheritance {
         var done: [UInt64]
         /// Whether it is this node that dispatches.
@@ -32,7 +24,7 @@ public struct NodeSuccessors: Sendable {
     private var open: [NodeID: [UInt64]] = [:]
     /// The nodes for which the log says who dispatches. They are remembered until all of it is dispatched for certain.
     private var inheritances: [NodeID: Inheritance] = [:]
-    private var earlierDispatches: [NodeID: Part] = [:]
+    private var earlierDispatches: [NodeID: StoredDispatches.Part] = [:]
     private var undecided: Set<NodeID> = []
     private var won: Set<NodeID> = []
     private var areEarlierDispatchesTaken = true
@@ -46,18 +38,21 @@ public struct NodeSuccessors: Sendable {
     ///
     /// - Parameters:
     ///   - incarnation: its number.
-    ///   - earlierDispatches: what was dispatched to earlier ones, and those that they dispatched for.
+    ///   - parts: what was dispatched to earlier ones, and those that they dispatched for; of one the first counts.
     /// - Returns: those of them of which the log has said who dispatches, and the past does not know.
-    public mutating func begin(_ incarnation: NodeID, earlierDispatches: [NodeID: Part]) -> [(gone: NodeID, successor: NodeID)] {
-        (current, self.earlierDispatches, won) = (incarnation, earlierDispatches, [])
+    public mutating func begin(
+        _ incarnation: NodeID, earlierDispatches parts: [StoredDispatches.Part]
+    ) -> [(gone: NodeID, successor: NodeID)] {
+        (current, won) = (incarnation, [])
+        earlierDispatches = Dictionary(parts.map { (NodeID($0.incarnation), $0) }) { one, _ in one }
         (undecided, areEarlierDispatchesTaken) = (Set(earlierDispatches.keys), earlierDispatches.isEmpty)
         // What the last incarnation was about to dispatch is not this one's. What it dispatched is of the past.
         for other in inheritances.keys { inheritances[other]?.isMine = false }
         var news: [(gone: NodeID, successor: NodeID)] = []
         for (gone, part) in earlierDispatches.sorted(by: { $0.key < $1.key }) {
             (open[gone], inheritances[gone]) = (nil, nil)
-            if let successor = part.successor {
-                successors[gone] = successors[gone] ?? successor
+            if part.successor != 0 {
+                successors[gone] = successors[gone] ?? NodeID(part.successor)
             } else if let successor = successors[gone] {
                 news.append((gone, successor))
             }
@@ -93,7 +88,7 @@ public struct NodeSuccessors: Sendable {
         func cut(_ done: inout [UInt64]) { if partition < done.count { done[partition] = min(done[partition], last) } }
         for gone in open.keys { cut(&open[gone, default: []]) }
         for gone in inheritances.keys { cut(&inheritances[gone, default: Inheritance(done: [])].done) }
-        for gone in earlierDispatches.keys { cut(&earlierDispatches[gone, default: Part(done: [])].done) }
+        for (gone, part) in earlierDispatches { cut(&earlierDispatches[gone, default: part].done) }
     }
 
     private mutating func inherits(_ gone: NodeID, by successor: NodeID) {

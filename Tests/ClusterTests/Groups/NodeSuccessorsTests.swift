@@ -1,8 +1,15 @@
+import BrokerModel
 import Cluster
 import Testing
 
 /// Who dispatches for nodes that are gone: this node is 4, in its first incarnation or a later one.
 @Suite struct NodeSuccessorsTests {
+    /// What was dispatched to one incarnation, and who dispatches for it.
+    struct Part {
+        var done: [UInt64]
+        var successor: NodeID?
+    }
+
     /// The book, whose answers are expected as they come.
     final class Book {
         private var book: NodeSuccessors
@@ -18,9 +25,13 @@ import Testing
         }
 
         @discardableResult
-        func begin(_ incarnation: NodeID, earlierDispatches: [NodeID: NodeSuccessors.Part]) -> [NodeID: NodeID] {
-            Dictionary(
-                uniqueKeysWithValues: book.begin(incarnation, earlierDispatches: earlierDispatches).map { ($0.gone, $0.successor) })
+        func begin(_ incarnation: NodeID, earlierDispatches: [NodeID: Part]) -> [NodeID: NodeID] {
+            let parts = earlierDispatches.map {
+                StoredDispatches.Part(
+                    incarnation: $0.key.rawValue, done: $0.value.done, successor: $0.value.successor?.rawValue ?? 0)
+            }
+            return Dictionary(
+                uniqueKeysWithValues: book.begin(incarnation, earlierDispatches: parts).map { ($0.gone, $0.successor) })
         }
 
         @discardableResult
@@ -105,7 +116,7 @@ import Testing
 
     @Test func `what the store knows of a past need not be said again, and what only the log has said it is told`() {
         let book = Book(me)
-        let parts: [NodeID: NodeSuccessors.Part] = [
+        let parts: [NodeID: Part] = [
             one: .init(done: [5, 3], successor: me), me: .init(done: [4, 6], successor: two),
         ]
         #expect(book.begin(again, earlierDispatches: parts).isEmpty)
