@@ -161,8 +161,7 @@ extension MessageParts {
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
 ///
 ///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a chunk, and up to which step
-///     places: 0 │ length 4 │ `StoredLogPositions` │ steps and receipts, as in a chunk
-///     places of an earlier version: `StoredLogPositions`
+///     places: length 4 │ `StoredLogPositions` │ steps and receipts, as in a chunk
 public struct SavedSession: Equatable, Sendable {
     /// The Client Identifier.
     public var identifier: [UInt8]
@@ -189,7 +188,7 @@ public struct SavedSession: Equatable, Sendable {
         (self.expiryInterval, self.state, self.places) = (expiryInterval, state, places)
     }
 
-    /// The one chunk in which a session arrives that was stored so; nil for what is no state.
+    /// The one chunk in which a session arrives that was stored so; nil for what is no state, or has no places.
     ///
     /// - Parameters:
     ///   - state: see above.
@@ -204,7 +203,7 @@ public struct SavedSession: Equatable, Sendable {
                 var row = body.withUnsafeBytes({ StoredSession(decoding: $0) })
             else { return nil }
             if isOver { (row.isConnected, row.endsAt) = (false, 1) }
-            let (places, receipts) = Self.parts(of: places)
+            guard let (places, receipts) = Self.parts(of: places) else { return nil }
             let session = ChunkItem.session(encoded: row.encoded(), places: places)
             // Which messages its node had sent to its client, the log says.
             let bytes = [ChunkItem.version] + session + Array(reader.rest) + receipts + ChunkItem.restored(savedBy: epoch)
@@ -224,18 +223,15 @@ public struct SavedSession: Equatable, Sendable {
 
     static func encoded(_ places: LogPositions, _ receipts: [[UInt8]]) -> [UInt8] {
         var writer = RecordWriter()
-        writer.write(UInt8(0))
         writer.write(StoredLogPositions(places).encoded())
         for receipt in receipts { writer.append(receipt) }
         return writer.bytes
     }
 
-    /// What an earlier version has written begins with how many places there are.
-    static func parts(of places: [UInt8]) -> (places: [UInt8], receipts: [UInt8]) {
+    static func parts(of places: [UInt8]) -> (places: [UInt8], receipts: [UInt8])? {
         places.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
-            guard reader.read(UInt8.self) == 0, let body = reader.readBytes() else { return (places, []) }
-            return (body, Array(reader.rest))
+            return reader.readBytes().map { ($0, Array(reader.rest)) }
         }
     }
 }

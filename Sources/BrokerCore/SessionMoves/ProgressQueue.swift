@@ -118,7 +118,7 @@ extension SavedSession {
     /// - Returns: what is to stand in the place of `saved`.
     public static func places(_ saved: [UInt8], or step: FlowStep, in read: LogPositions) -> [UInt8] {
         guard let progress = step.progress, let positions = progress.positions(in: read),
-            let known = parts(of: saved).places.withUnsafeBytes({ StoredLogPositions(decoding: $0) })?.places,
+            let known = parts(of: saved)?.places.withUnsafeBytes({ StoredLogPositions(decoding: $0) })?.places,
             known.isBehind(positions)
         else { return saved }
         let receipts = progress.receipts.map { ChunkItem.receipt($0.packetIdentifier, digest: $0.digest) }

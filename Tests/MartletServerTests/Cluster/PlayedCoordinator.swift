@@ -228,6 +228,9 @@ final class PlayedCoordinator {
         orders.compactMap { if case .sessionSaved(_, let number) = $0 { number } else { nil } }
     }
 
+    /// No positions, and no receipts.
+    static let savedPlaces: [UInt8] = [0, 0, 0, 0]
+
     /// The record of a session that a node has just claimed.
     static func claimed(_ epoch: UInt64, by node: NodeID) -> SessionRecord {
         SessionRecord(
@@ -241,7 +244,7 @@ final class PlayedCoordinator {
             identifier: session,
             expiryInterval: expiry)
         (record.wills, record.awaySince) = (wills, away)
-        if !state.isEmpty { record.saved = SessionRecord.Saved(epoch: 1000, state: state, places: [1]) }
+        if !state.isEmpty { record.saved = SessionRecord.Saved(epoch: 1000, state: state, places: savedPlaces) }
         return record
     }
 }
