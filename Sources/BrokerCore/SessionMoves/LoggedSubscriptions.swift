@@ -64,14 +64,13 @@ extension SessionSaves {
     /// What share groups have dispatched to a member is found by its record: that has to know of them first.
     private func record(_ kind: FlowStep.Kind, _ filter: TopicFilter, of session: Session) {
         let reading = shard.clusterLogReading
-        let receiver = reading.logReceiver
         guard filter.shareName == nil, session.expiryIntervalSeconds > 0, let port = shard.cluster, !port.isAway,
             let log = port.log, let moves = port.moves, let save = session.save, mayGive(session),
-            reading.sendsSteps(of: session, port),
-            let dependency = shard.durability?.requireConfirmation(besidesPacketOf: receiver)
+            reading.sendsSteps(of: session, port), shard.durability != nil
         else { return markChanged(of: session) }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        port.append(SessionStep(FlowStep(kind, 0, at: place), of: session))
+        let partitions = port.append(SessionStep(FlowStep(kind, 0, at: place), of: session))
+        guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return }
         port.stamp(dependency.serial)
         let partition = session.clientIdentifier.bytes.withUnsafeBytes {
             BrokerShard.logPartition(of: $0, among: log.places.places.count)

@@ -75,36 +75,34 @@ extension SessionSaves {
     /// At the end of a turn: puts into the log how far some of those sessions have come.
     func writeProgress(_ moves: SessionMoves) {
         guard moves.progress.hasWork, let port = shard.cluster, port.log != nil else { return }
-        var hasWritten = false
+        var partitions: UInt64 = 0
         for identity in moves.progress.take(Limits.progressPerTurnMax) {
             guard let session = shard.sessions.find(identity) else { continue }
             session.cluster.owesProgress = false
-            if let save = session.save, writeProgress(save, of: session, port) { hasWritten = true }
+            if let save = session.save { partitions |= writeProgress(save, of: session, port) }
         }
         // Nobody waits for it: what does not get there, the next one says.
-        let receiver = shard.clusterLogReading.logReceiver
-        if hasWritten, let dependency = shard.durability?.requireConfirmation(besidesPacketOf: receiver) {
+        if partitions != 0, let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) {
             port.stamp(dependency.serial)
         }
         if moves.progress.hasWork { moves.hasNews = true }
     }
 
-    /// - Returns: whether the log is given something.
-    private func writeProgress(_ save: SessionSave, of session: Session, _ port: ClusterPort) -> Bool {
-        guard mayGive(session), session.expiryIntervalSeconds > 0, !session.isReplaying else { return false }
+    /// - Returns: the partition of the log that is given something, as a bit.
+    private func writeProgress(_ save: SessionSave, of session: Session, _ port: ClusterPort) -> UInt64 {
+        guard mayGive(session), session.expiryIntervalSeconds > 0, !session.isReplaying else { return 0 }
         let done = donePlaces(of: session, save)
         // What has come since is looked at again when it is acknowledged; of a client that is away nothing is.
         if !session.queue.isEmpty, session.connection != nil { markGiven(session) }
         let place = shard.clusterLogReading.stepsKnown(of: session)
-        guard let done, done != save.logged, place.epoch == session.cluster.epoch else { return false }
+        guard let done, done != save.logged, place.epoch == session.cluster.epoch else { return 0 }
         save.logged = done
         let receipts = shard.clusterLogReading.loggedReceipts(of: session).map {
             SessionProgress.Receipt(packetIdentifier: $0.packetIdentifier, digest: $0.digest)
         }
         var progress = SessionProgress(done, receipts: receipts)
         progress.subscriptionsAfter = save.subscriptions.after
-        port.append(SessionStep(FlowStep(.progress(progress), 0, at: place), of: session))
-        return true
+        return port.append(SessionStep(FlowStep(.progress(progress), 0, at: place), of: session))
     }
 }
 
