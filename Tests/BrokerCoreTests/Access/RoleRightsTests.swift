@@ -61,7 +61,7 @@ import Testing
             for topic in universe.topics {
                 let first = list.first { filter, _ in filter.matches(topic) }
                 let expected: AccessVerdict = first.map { $0.1 ? .granted : .denied } ?? .deferred
-                let found = topic.bytes.withUnsafeBytes { rules.ranks(for: $0, identity).verdict }
+                let found = topic.bytes.withUnsafeBytes { rules.ranks(for: $0, identity, .someWrite).verdict }
                 #expect(found == expected, "\(list) \(topic)")
             }
         }

@@ -1,4 +1,5 @@
 import Configuration
+import MartletTestKit
 import NetworkTestKit
 import Platform
 import Testing

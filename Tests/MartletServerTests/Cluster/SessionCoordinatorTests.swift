@@ -143,7 +143,7 @@ import Testing
         let node = try PlayedCoordinator(payloadBytesMax: 100 << 10)
         let epoch = try node.claim()
         var large = PlayedCoordinator.will(epoch, 1)
-        large.payload = Array(repeating: 1, count: 99 << 10)
+        large.message += Array(repeating: 1, count: 99 << 10)
         node.send(PlayedCoordinator.saved(epoch, 1, state: [1, 2], will: large))
         #expect(PlayedCoordinator.numbers(node.take()) == [1])
         #expect(
