@@ -79,6 +79,7 @@ public final class Server: @unchecked Sendable {
             configuration.cluster.isEnabled ? Limits.loopsMax - 2 : Limits.loopsMax)
         if let remark = budget.remark(asked: configuration.general.threads) { log.write(.information, remark) }
         ResourceLimits.raiseFileDescriptors()
+        ResourceLimits.writeNoCoreFiles()
         do throws(SystemError) {
             // Before anything listens: from then on somebody may take us for running, and send signals.
             control = try ControlLoop()

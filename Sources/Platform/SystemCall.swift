@@ -136,6 +136,14 @@ extension SystemCall {
         return (UInt64(figures.f_bavail) &* size, UInt64(figures.f_blocks) &* size)
     }
 
+    /// Sets the soft limit on the bytes of a core file to 0; the hard one stays.
+    static func limitCoreFiles() throws(SystemError) {
+        var limit = rlimit()
+        try value("getrlimit") { getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit) }
+        limit.rlim_cur = 0
+        try value("setrlimit") { setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit) }
+    }
+
     static func setDescriptorLimit(_ limit: rlimit) throws(SystemError) {
         var limit = limit
         try value("setrlimit") { setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) }
@@ -328,6 +336,11 @@ public enum ResourceLimits {
     /// How many bytes of the file system at a path are free, and how many it has in all; nil if the kernel does not
     /// say.
     public static func diskBytes(at path: String) -> (free: UInt64, total: UInt64)? { try? SystemCall.diskBytes(path) }
+
+    /// Has a crash write no core file: it would hold the passwords, tokens and keys that the process has in its memory.
+    /// The hard limit stays, so that `prlimit --core=unlimited --pid PID` brings core files back. A refusal leaves the
+    /// limit as it was.
+    public static func writeNoCoreFiles() { try? SystemCall.limitCoreFiles() }
 
     /// Raises the soft limit on open descriptors to the hard one, and returns what holds then. A refusal leaves it as
     /// it was.

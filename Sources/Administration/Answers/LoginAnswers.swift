@@ -17,11 +17,11 @@ struct LoginAnswers {
             userName: try body.encoded("username"), password: try body.text("password").map { Array($0.utf8) },
             clientIdentifier: try body.encoded("clientid") ?? "client",
             address: try body.text("address") ?? call.origin.address, listener: try listener(body))
-        call.target = trial.userName?.withoutToken.description
-        let name = broker.listeners[trial.listener].name
+        let asked = broker.listeners[trial.listener]
+        call.target = (asked.hidesUserNames ? trial.userName?.tokenFingerprint : trial.userName?.withoutToken)?.description
         let abandon = broker.explain(trial) { report in
             guard let report else { return call.fail(.unavailable) }
-            call.answer(Self.resource.json(Explanation(report: report, listener: name)))
+            call.answer(Self.resource.json(Explanation(report: report, listener: asked.name)))
         }
         if !call.isAnswered { call.onGone = abandon }
     }

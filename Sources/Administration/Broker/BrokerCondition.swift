@@ -93,6 +93,8 @@ public struct AdministeredListener: Sendable {
     public var usesTLS = false
     public var requiresCertificate = false
     public var allowsAnonymous = false
+    /// Whether user names that clients give may be tokens, and stand in no answer and no audit.
+    public var hidesUserNames = false
     /// How many connections there are.
     public var connections = 0
     /// How many were accepted since the start; of HTTP they are not counted.

@@ -88,6 +88,8 @@ struct Authentication {
         switch outcome {
         case .accepted(let userName, let data, let grant):
             let policy = shard.settings.listeners[connection.info.listener]
+            // A source that takes the name as it stands has known it: it is no token.
+            connect.hidesUserName = false
             try useLogin(userName, connect, policy)
             if let name = grant?.clientIdentifier { try useIdentifier(name, connect) }
             shard.figures.count(.accepted, connection)

@@ -87,8 +87,11 @@ final class PendingConnect {
     }
 
     var clientIdentifier: EncodedString { packet.clientIdentifier }
+    /// Whether the name that CONNECT gives may be a token that looks like nothing: until the login says who the user
+    /// is.
+    var hidesUserName = false
     /// The one that CONNECT names, without a token that it may be; from `verified` on the one that was proved.
-    var userName: EncodedString? { packet.userName?.withoutToken }
+    var userName: EncodedString? { hidesUserName ? packet.userName?.tokenFingerprint : packet.userName?.withoutToken }
     /// The login that was accepted; nil before.
     var login: VerifiedLogin? {
         switch state {
@@ -133,6 +136,7 @@ extension Connecting {
         connection.client.isBridge = connect.packet.isBridge
         connection.client.requestsProblemInformation = connect.packet.properties.requestProblemInformation ?? true
         connection.setMaximumPacketSize(asked: connect.packet.properties.maximumPacketSize)
+        if connect.login == nil { connect.hidesUserName = shard.settings.policy(of: connection.info.listener).hidesUserNames }
         connection.makeExtras().pendingConnect = connect
         connection.state = .authenticating
     }

@@ -73,14 +73,21 @@ struct Tracing {
 
     /// Marks a connection whose CONNECT has just come if it is traced, and records that packet too.
     func markIfTraced(_ connection: Connection, connect packet: ConnectPacket) {
-        guard shard.inspection.tracer != nil, !connection.isTraced else { return }
+        let hidesUserName = hidesUserName(of: connection)
+        guard shard.inspection.tracer != nil, hidesUserName || !connection.isTraced else { return }
         markIfTraced(connection)
         guard connection.isTraced else { return }
-        let bytes = ControlPacket.connect(packet).encoded(version: packet.version)
+        var shown = packet
+        if hidesUserName { shown.userName = packet.userName?.tokenFingerprint }
+        let bytes = ControlPacket.connect(shown).encoded(version: packet.version)
         bytes.withUnsafeBytes { bytes in
             guard case .packet(let firstByte, let header, _) = FrameScan.scan(bytes) else { return }
-            traceReceived(firstByte, UnsafeRawBufferPointer(rebasing: bytes[header...]), connection)
+            recordReceived(firstByte, UnsafeRawBufferPointer(rebasing: bytes[header...]), connection)
         }
+    }
+
+    private func hidesUserName(of connection: Connection) -> Bool {
+        shard.settings.policy(of: connection.info.listener).hidesUserNames
     }
 
     private func mark(_ connection: Connection) {
@@ -119,6 +126,12 @@ struct Tracing {
 
     @inline(never)
     func traceReceived(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
+        // A CONNECT whose user name is hidden is recorded when it has been read.
+        if firstByte >> 4 == PacketType.connect.rawValue, hidesUserName(of: connection) { return }
+        recordReceived(firstByte, body, connection)
+    }
+
+    private func recordReceived(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
         let kept = body.prefix(shard.inspection.tracer?.bodyBytesMax ?? 0)
         tracePacket(isFromClient: true, firstByte, body.count, Array(kept), connection)
     }

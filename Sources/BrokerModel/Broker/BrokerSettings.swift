@@ -314,6 +314,9 @@ public struct ListenerPolicy: Sendable {
     public var mountPoint: [UInt8] = []
     /// `use_identity_as_username`, `use_subject_as_username`, `martlet_certificate_username`
     public var userNameSource = UserNameSource.login
+    /// Whether what a client gives as its user name may be a token that looks like nothing, and is shown to nobody
+    /// until the login says who the user is. `martlet_jwt_from username` with `martlet_introspection_url`
+    public var hidesUserNames = false
     /// Whether the Client Identifier has to be what the certificate says. `martlet_certificate_clientid`
     public var takesIdentifierFromCertificate = false
     /// Whether the user that a certificate names has to give a password too. `martlet_certificate_and_login`

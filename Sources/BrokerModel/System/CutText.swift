@@ -43,8 +43,10 @@ extension EncodedString {
 extension EncodedString {
     /// What is shown, stored and compared for what a client gives as its user name: the name, and for a token (JWT),
     /// which whoever sees it could use, `token:` with a mark that tells it from others.
-    package var withoutToken: EncodedString {
-        guard looksLikeToken else { return self }
+    package var withoutToken: EncodedString { looksLikeToken ? tokenFingerprint : self }
+
+    /// What stands for a token, whatever it looks like.
+    package var tokenFingerprint: EncodedString {
         // FNV-1a: the same on all shards and nodes, and after a restart.
         let mark = bytes.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
         return EncodedString("token:" + String(mark, radix: 16)) ?? EncodedString()

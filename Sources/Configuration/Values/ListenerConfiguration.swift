@@ -83,6 +83,11 @@ public struct ListenerConfiguration: Sendable, Equatable {
     /// Whether this machine alone can administer the broker there, and no client of MQTT comes by it.
     public var isLocalAdministration: Bool { application == .httpAPI && !isReachableFromElsewhere }
 
+    /// Whether what clients give as their user names may be tokens, which are shown to nobody.
+    public var hidesUserNames: Bool {
+        security.tokens.hidesUserNames && (tls.userNameSource == .none || tls.requiresPasswordToo)
+    }
+
     public init(endpoint: ListenerEndpoint) {
         self.endpoint = endpoint
     }

@@ -41,6 +41,9 @@ public struct TokenConfiguration: Sendable, Equatable {
     /// Whether anybody can log in with a token.
     public var isEnabled: Bool { hasKeys || introspection.url != nil }
 
+    /// Whether what clients give as their user names may be tokens that look like nothing.
+    public var hidesUserNames: Bool { introspection.url != nil && location == .userName }
+
     /// The URL that `martlet_jwt_keys` names; nil where it names a file.
     public var keysURL: String? { keys.flatMap { Self.isURL($0) ? $0 : nil } }
 

@@ -78,7 +78,8 @@ public final class IntrospectionLoginSource: LoginSource {
 
     /// What an issuer has said holds until its end.
     public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
-        (earlier as? IntrospectionLoginSource).map { $0 === self || $0.verifier.rules == verifier.rules } ?? false
+        guard let earlier = earlier as? IntrospectionLoginSource else { return false }
+        return earlier === self || earlier.verifier.rules == verifier.rules
     }
 
     private func read(_ answer: HTTPAnswer, of key: [UInt8], _ client: LoginClient) -> LoginAnswer {
@@ -101,7 +102,12 @@ public final class IntrospectionLoginSource: LoginSource {
     private func judge(_ claims: JSONMembers, _ client: LoginClient) -> LoginAnswer {
         do throws(TokenRefusal) {
             let login = try verifier.login(by: claims, bearer: client.bearer, now: WallClock.seconds())
-            return try client.answer(login, source: name, leewaySeconds: verifier.rules.leewaySeconds, roles)
+            let answer = try client.answer(login, source: name, leewaySeconds: verifier.rules.leewaySeconds, roles)
+            // Who is nobody by name is not called by a token either.
+            if isInUserName, case .allowed(nil, let grant) = answer {
+                return .allowed(userName: client.userName?.tokenFingerprint, grant)
+            }
+            return answer
         } catch {
             return .refused(.reported("its token is not accepted: \(error)"))
         }

@@ -155,6 +155,7 @@ final class ServedBroker: AdministeredBroker {
             listener.usesTLS = configuration.tls.isEnabled
             listener.requiresCertificate = configuration.tls.requiresCertificate
             listener.allowsAnonymous = configuration.security.allowsAnonymous
+            listener.hidesUserNames = configuration.hidesUserNames
             if configuration.application == .httpAPI {
                 listener.connections = activity.connections.count(of: index)
             } else {

@@ -128,6 +128,7 @@ extension ListenerPolicy {
             case .subject: .subject
             case .name: .certificate
             }
+        hidesUserNames = listener.hidesUserNames
         takesIdentifierFromCertificate = listener.tls.clientIdentifierSource != nil
         requiresPasswordToo = listener.tls.requiresPasswordToo
         checksAccessOnSubscribe = listener.security.checksAccessOnSubscribe

@@ -73,6 +73,24 @@ import Testing
         #expect(broker.logLines.contains { $0.contains("user 'token:") } && !broker.logLines.contains { $0.contains("eyJ") })
     }
 
+    @Test func `where any user name may be a token, none is shown before the login says whose it is`() {
+        let broker = SimulatedBroker(
+            shards: 1,
+            settings: SimulatedBroker.testSettings {
+                ($0.listeners[0].checksPasswords, $0.listeners[0].hidesUserNames) = (true, true)
+            })
+        broker.authenticate = { _ in .refused(.notAuthorized, because: .reported("no")) }
+        broker.client("d").connect(userName: "2YotnFZFEjr1zCsicMWpAA")
+        #expect(broker.logLines.contains { $0.contains("user 'token:") })
+        broker.authenticate = { _ in .accepted(userName: "anna", data: nil) }
+        broker.client("c").connect(userName: "2YotnFZFEjr1zCsicMWpAA")
+        #expect(!broker.logLines.contains { $0.contains("2Yotn") } && broker.logLines.contains { $0.contains("'anna'") })
+        // Whom a source knows by the name that it gives.
+        broker.authenticate = { _ in .accepted(userName: nil, data: nil) }
+        broker.client("e").connect(userName: "carl")
+        #expect(broker.logLines.contains { $0.contains("'carl'") })
+    }
+
     @Test func `where the listener has no rules, what the login's do not name is refused`() {
         let broker = broker { [rights] _ in LoginGrant(source: "http", rights: rights(["a"], ["a"])) }
         let client = broker.client("c")

@@ -10,7 +10,7 @@ import jwt
 import pytest
 from harness.login_service import Answer, LoginService
 from harness.waiting import wait_until
-from harness.wire import AUTH, CONNACK, CONNECT, DISCONNECT, Will, Wire, frame, text, variable_length
+from harness.wire import AUTH, CONNACK, CONNECT, DISCONNECT, PUBLISH, Will, Wire, frame, text, variable_length
 from joserfc import jwk
 from joserfc import jwt as joserfc
 
@@ -482,6 +482,59 @@ def test_introspection_over_tls(start_broker, authority):
     )
     assert reason(broker, "opaque") == SUCCESS
     service.close()
+
+
+def test_an_opaque_token_in_the_user_name_is_seen_nowhere(start_broker, program, tmp_path):
+    """It looks like any name: with introspection and tokens in user names, none is shown before its login says whose it is."""
+    good, ended, unknown = "2YotnFZFEjr1zCsicMWpAA", "tGzv3JOkF0XG5Qx2TlKWIA", "SlAV32hkKG0123456789ab"
+    known = {good: {"active": True, "sub": "anna", "exp": int(time.time()) + 600}, ended: {"active": True, "sub": "anna", "exp": 1000}}
+    service = LoginService(lambda question: Answer(200, known.get(question.values["token"], {"active": False})))
+    subprocess.run([program.path, "passwd", "-c", "-b", str(tmp_path / "users"), "carl", "secret"], check=True, capture_output=True)
+    (tmp_path / "rules").write_text("user carl\ntopic read $SYS/brokers/+/clients/#\ntopic readwrite fence\n")
+    broker = start_broker(
+        configuration=f"listener {{port}} 127.0.0.1\nmartlet_introspection_url http://127.0.0.1:{service.port}/introspect\n"
+        "martlet_jwt_from username\npassword_file {directory}/users\nacl_file {directory}/rules\nlog_type all\nmartlet_presence_events all\n"
+        "listener 0 {directory}/http.sock\nprotocol http_api\n",
+        listener=False,
+    )
+    traces = [
+        subprocess.Popen(
+            [program.path, "ctl", "trace", *whom, "--for", "60s", "--socket", str(broker.directory / "http.sock")], stdout=subprocess.PIPE, text=True,
+        )
+        for whom in (["--client", "c1"], ["--address", "127.0.0.1"])
+    ]  # fmt: skip
+    wait_until(lambda: broker.log.count("race") >= 2, "both traces have begun")
+    watcher, answer = connect(broker, "secret", user="carl", client="watcher")
+    assert answer == SUCCESS and watcher.subscribe("fence") < 0x80 and watcher.subscribe("$SYS/brokers/+/clients/#") < 0x80
+    broker.wait_for_log("u'carl'")
+    wire, answer = connect(broker, None, user=good)
+    assert answer == SUCCESS
+    for token in (ended, unknown):
+        assert reason(broker, None, user=token, client="c2") == NOT_AUTHORIZED
+    broker.wait_for_log("its issuer says that it is not active, user 'token:[0-9a-f]+'")
+    said = [control(program, broker, *words, "--json").stdout for words in (["clients"], ["closed"])]
+    assert '"anna"' in said[0]
+    said += [(done := control(program, broker, "login", "explain", token, "--no-password")).stdout + done.stderr for token in (good, ended, unknown)]
+    wire.close()
+    watcher.publish("fence")
+    events = []
+    while not events or events[-1].topic != "fence":
+        events.append(watcher.receive(PUBLISH))
+    for trace in traces:
+        trace.terminate()
+        said.append(trace.communicate(timeout=20)[0])
+    assert any("CONNECT" in text for text in said[-2:]) and "token:" in "".join(said[-2:])
+    seen = broker.log + "".join(said) + "".join(event.body.decode(errors="replace") for event in events)
+    assert "clients/c1/connected" in seen
+    for token in (good, ended, unknown):
+        assert token[:12] not in seen
+    service.close()
+
+
+def test_a_crash_leaves_no_core_file_with_what_clients_have_said(broker):
+    """Tokens, passwords and keys are in the broker's memory."""
+    limits = open(f"/proc/{broker.process.pid}/limits").read()
+    assert limits.split("Max core file size")[1].split()[0] == "0"
 
 
 # Roles of dynamic security
