@@ -39,6 +39,27 @@ import Testing
         #expect(try read(#"{"result":"allow","is_superuser":true}"#).isSuperuser)
     }
 
+    @Test func `the example of EMQX's page on HTTP, whose rule asks for a QoS, lets nobody do more than it says`() {
+        let text =
+            #"{"result": "allow", "is_superuser": false, "client_attrs": {"role": "admin", "sn": "10c61f1a1f47"}, "expire_at": 1654254601, "#
+            + #""acl": [{"permission": "allow", "action": "subscribe", "topic": "eq t/1/#", "qos": [1]}, "#
+            + #"{"permission": "deny", "action": "all", "topic": "t/3"}]}"#
+        let error = #expect(throws: GrantedAnswerError.self) { try read(text) }
+        #expect(error?.description.contains(#"rule 1 that asks for "qos", which is not known here"#) == true)
+    }
+
+    @Test func `the example of EMQX's page on access lists in tokens holds`() throws {
+        let policy = try policy(
+            """
+            {"result": "allow",
+             "acl": [{"permission": "allow", "action": "publish", "topic": "t/${clientid}", "qos": [0, 1, 2], "retain": null},
+                     {"permission": "allow", "action": "subscribe", "topic": "eq t/1/#"},
+                     {"permission": "deny", "action": "all", "topic": "t/3"}]}
+            """)
+        #expect(publishes(policy, "t/c1") && !publishes(policy, "t/3") && !publishes(policy, "t/c2"))
+        #expect(policy.maySubscribe("t/1/#", asksLists: false) && !policy.maySubscribe("t/1/x", asksLists: false))
+    }
+
     @Test func `the first rule that fits decides, and wildcards meant to the letter are no others`() throws {
         let policy = try policy(
             """
