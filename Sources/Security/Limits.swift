@@ -5,4 +5,7 @@ enum Limits {
 
     /// Iterations that a line of a password file may ask for: about ten seconds of a core. More are an error.
     static let iterationsMax = 10_000_000
+
+    /// The cost that a hash of bcrypt may ask for: seconds of a core. More are an error.
+    static let bcryptCostMax = 16
 }

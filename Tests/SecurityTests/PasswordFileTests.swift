@@ -36,7 +36,7 @@ import Testing
                 "users:4: the hash of the password of bob is not a hash: it seems to be the password itself; \"martlet passwd -U users\" "
                     + "hashes such files.",
                 "users:5: the hash of the password of carl is missing. Set it: martlet passwd users carl.",
-                "users:6: the hash of the password of dora is of the unknown type $9$; expected $6$, $7$ or $argon2id$. Set it again: martlet passwd users dora.",
+                "users:6: the hash of the password of dora is of the unknown type $9$; expected $6$, $7$, $2b$ or $argon2id$. Set it again: martlet passwd users dora.",
                 "users:7: this is an entry for SCRAM; name its file with martlet_scram_file.",
             ])
     }

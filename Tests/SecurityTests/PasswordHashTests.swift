@@ -16,6 +16,35 @@ import Testing
         ("$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc", "password"),
     ]
 
+    /// Made by glibc's crypt, but for the second, which is the reference implementation's.
+    private static let bcrypt: [(text: String, password: String)] = [
+        ("$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW", "secret"),
+        ("$2a$05$CCCCCCCCCCCCCCCCCCCCC.7uG0VCzI2bS7j6ymqJi9CdcdxiRTWNy", ""),
+        ("$2y$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i", String(repeating: "x", count: 72)),
+        ("$2y$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i", String(repeating: "x", count: 90)),
+        ("$2y$04$abcdefghijklmnopqrstuu.gc7UY/21CSNJGJg21jJzx9QiOpJ9bO", String(repeating: "x", count: 71)),
+        ("$2y$04$abcdefghijklmnopqrstuuc1pqO32Jjm3MjkBXEuJk7AAzEdrKrQ.", "ä"),
+    ]
+
+    @Test(arguments: bcrypt) func `bcrypt's hashes match their password and no other`(text: String, password: String) throws {
+        let hash = try PasswordHash(text)
+        #expect(hash.matches(Array(password.utf8)) == true)
+        #expect(hash.matches(Array(("y" + password).utf8)) == false)
+        #expect(hash.text.dropFirst(4) == text.dropFirst(4))
+    }
+
+    @Test(arguments: [
+        "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIr",
+        "$2b$03$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
+        "$2b$4$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrWa",
+        "$2b$17$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
+        "$2x$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
+        "$2b$04$abcdefghijklmnopqrstu=2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
+    ])
+    func `what bcrypt has not made, or costs too much, is refused`(text: String) {
+        #expect(throws: PasswordHash.Complaint.self) { try PasswordHash(text) }
+    }
+
     private static let recipes: [PasswordRecipe] = [
         .sha512, .pbkdf2(iterations: 101), .pbkdf2(iterations: 1), .argon2id(Argon2.Cost(memoryKiB: 64, passes: 1, lanes: 1)),
         .argon2id(Argon2.Cost(memoryKiB: 64, passes: 2, lanes: 4)),

@@ -11,6 +11,8 @@ enum PasswordHash: Sendable, Equatable {
     case derivedKey(HashFunction, iterations: Int, salt: [UInt8], digest: [UInt8])
     /// `$argon2id$`: Argon2id, which needs memory as well as time.
     case argon2id(Argon2.Cost, salt: [UInt8], digest: [UInt8])
+    /// `$2b$`: bcrypt, from databases of others.
+    case bcrypt(Bcrypt)
 
     /// Whether the password is the one; nil when there is no memory to find out.
     ///
@@ -29,6 +31,7 @@ enum PasswordHash: Sendable, Equatable {
         case .argon2id(let cost, let salt, let digest):
             guard let found = Argon2.hash(password: password, salt: salt, cost: cost, count: digest.count) else { return nil }
             return ConstantTime.equal(found, digest)
+        case .bcrypt(let hash): return hash.matches(password)
         }
     }
 
@@ -38,6 +41,8 @@ enum PasswordHash: Sendable, Equatable {
         case .sha512: .sha512
         case .pbkdf2(let iterations, _, _), .derivedKey(_, let iterations, _, _): .pbkdf2(iterations: iterations)
         case .argon2id(let cost, _, _): .argon2id(cost)
+        // None is made: what costs as much is.
+        case .bcrypt: .argon2id(.standard)
         }
     }
 }
@@ -48,6 +53,7 @@ enum PasswordHash: Sendable, Equatable {
 ///     $7$ITERATIONS$SALT$DIGEST                           Base64
 ///     $argon2id$v=19$m=47104,t=1,p=1$SALT$DIGEST          Base64 without padding
 ///     PBKDF2$sha512$ITERATIONS$SALT$DIGEST                mosquitto-go-auth's, Base64; or sha256
+///     $2b$10$SALTDIGEST                                   bcrypt's own Base64; $2a$ and $2y$ are the same
 extension PasswordHash {
     /// Why a text is no hash, as the end of a sentence after "the password's hash".
     struct Complaint: Error {
@@ -75,9 +81,18 @@ extension PasswordHash {
             }
             self = .pbkdf2(iterations: iterations, salt: try Self.salt(parts[3]), digest: try Self.digest(parts[4]))
         case "argon2id": self = try Self.argon2id(parts)
+        case "2a", "2b", "2y": self = .bcrypt(try Self.bcrypt(text))
         default:
-            throw Complaint(words: "is of the unknown type $\(parts[1])$; expected $6$, $7$ or $argon2id$.")
+            throw Complaint(words: "is of the unknown type $\(parts[1])$; expected $6$, $7$, $2b$ or $argon2id$.")
         }
+    }
+
+    private static func bcrypt(_ text: String) throws(Complaint) -> Bcrypt {
+        guard let hash = Bcrypt(text) else { throw wrongShape("$2b$COST$ and 53 letters") }
+        guard hash.cost <= Limits.bcryptCostMax else {
+            throw Complaint(words: "asks bcrypt for a cost of \(hash.cost); at most \(Limits.bcryptCostMax) is possible.")
+        }
+        return hash
     }
 
     private static func derivedKey(_ parts: [String]) throws(Complaint) -> PasswordHash {
@@ -109,6 +124,7 @@ extension PasswordHash {
         case .argon2id(let cost, let salt, let digest):
             let (salt, digest) = (Base64.encode(salt, padding: .none), Base64.encode(digest, padding: .none))
             return "$argon2id$v=\(Argon2.version)$m=\(cost.memoryKiB),t=\(cost.passes),p=\(cost.lanes)$\(salt)$\(digest)"
+        case .bcrypt(let hash): return hash.text
         }
     }
 
