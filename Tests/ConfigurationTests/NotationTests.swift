@@ -217,6 +217,25 @@ import Testing
             })
     }
 
+    @Test func `a back end that is not asked for topics lets nobody do everything`() {
+        let lines = """
+            auth_plugin go-auth.so
+            auth_opt_backends files,sqlite
+            auth_opt_files_register user
+            auth_opt_files_password_path /p
+            auth_opt_sqlite_source /u.db
+            auth_opt_sqlite_userquery SELECT 1
+            auth_opt_sqlite_aclquery SELECT 2
+            listener 1
+
+            """
+        #expect(
+            read(lines).texts.contains { $0.hasPrefix("Error: m.conf:1: plugin: nothing bounds the users of the back end files:") })
+        for bound in ["acl_file /own\n" + lines, lines.replacing("files_register user", with: "files_acl_path /a")] {
+            #expect(!read(bound).hasErrors, "\(read(bound).texts)")
+        }
+    }
+
     @Test func `an access file beside go-auth binds everybody, and the reader is told`() throws {
         let result = read(
             """

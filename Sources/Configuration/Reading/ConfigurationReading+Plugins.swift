@@ -139,6 +139,12 @@ extension ConfigurationReading {
         let security =
             if case .listener(let index) = scope { listeners[index].configuration.security } else { configuration.security }
         let goAuth = GoAuthConfiguration(draft.configuration.options)
+        if security.accessControlFile == nil, let backEnd = goAuth.backEndWithoutRules {
+            log.error(
+                "nothing bounds the users of the back end \(backEnd.rawValue): it is not registered for acl, and a database is asked for "
+                    + "its own users' topics alone. Register files for acl, with auth_opt_files_acl_path, or write an acl_file.",
+                at: draft.position, option: "plugin")
+        }
         guard let file = security.accessControlFile, goAuth.hasRules else { return }
         log.warning(
             "acl_file \(file) binds everybody here: go-auth's own access file, superusers and access queries are not asked.",

@@ -143,6 +143,12 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         [accessPath, tokenAccessPath, superuserURI, accessURI, superuserQuery, accessQuery].contains { $0 != nil }
     }
 
+    /// One that lets users in whom nothing bounds, since it is not asked for their topics; nil where there is none.
+    var backEndWithoutRules: BackEnd? {
+        guard accessPath == nil, tokenAccessPath == nil, !asks(.http, .acl) else { return nil }
+        return [BackEnd.files, .jwt, .sqlite].first { asks($0, .user) && !asks($0, .acl) }
+    }
+
     /// Leaves the rules to an access file that the configuration names beside the plug-in: it binds everybody.
     mutating func leaveRules() {
         (accessPath, tokenAccessPath, superuserURI, accessURI) = (nil, nil, nil, nil)
