@@ -401,7 +401,7 @@ if Context.environment["MARTLET_FUZZ"] != nil {
         "scram": ["BrokerCore", "BrokerModel", "MQTTCodec", "Platform", "Security"],
         "mosquitto": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit", "Persistence"],
         "nats": ["NATSClient"],
-        "logins": ["BrokerModel", "HTTP", "LoginServices", "MQTTCodec"],
+        "logins": ["BrokerModel", "HTTP", "JSONWebTokens", "LoginServices", "MQTTCodec"],
         "token": ["JSON", "JSONWebTokens"],
         "rows": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"],
     ]

@@ -3,6 +3,7 @@ import FuzzKit
 import HTTP
 import MQTTCodec
 
+@testable import JSONWebTokens
 @testable import LoginServices
 
 /// The first byte says what the rest is: the bytes of a service's answer, which are read at once and in pieces, or the
