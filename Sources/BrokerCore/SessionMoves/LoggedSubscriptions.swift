@@ -68,6 +68,9 @@ extension SessionSaves {
             let log = port.log, let moves = port.moves, let save = session.save, mayGive(session),
             reading.sendsSteps(of: session, port), shard.durability != nil
         else { return markChanged(of: session) }
+        // Who takes the session up gives it nothing by this subscription that was published before, as far as it has
+        // come.
+        writeProgress(save, of: session, port)
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         let partitions = port.append(SessionStep(FlowStep(kind, 0, at: place), of: session))
         guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return }
