@@ -264,28 +264,28 @@ private struct CallQueue {
 ///
 ///     closed ── failuresMax in a row ─► open ── the pause is over ─► trying ── an answer ─► closed
 ///                                         ▲────────── a failure ──────┘
-struct CircuitBreaker {
+package struct CircuitBreaker {
     private let failuresMax: Int
     private let pauseMilliseconds: UInt64
     private var failures = 0
     private var openUntil: UInt64?
     /// What was wrong last, as words.
-    private(set) var lastWords = ""
+    package private(set) var lastWords = ""
 
-    init(failuresMax: Int, pauseMilliseconds: UInt64) {
+    package init(failuresMax: Int, pauseMilliseconds: UInt64) {
         (self.failuresMax, self.pauseMilliseconds) = (max(1, failuresMax), pauseMilliseconds)
     }
 
     /// Whether the next answer tells if the server is there again.
-    var isTrying: Bool { failures >= failuresMax }
+    package var isTrying: Bool { failures >= failuresMax }
 
     /// Milliseconds for which nobody is to ask; nil if somebody may.
-    func pause(now: UInt64) -> UInt64? { openUntil.flatMap { now < $0 ? $0 - now : nil } }
+    package func pause(now: UInt64) -> UInt64? { openUntil.flatMap { now < $0 ? $0 - now : nil } }
 
-    mutating func succeeded() { (failures, openUntil) = (0, nil) }
+    package mutating func succeeded() { (failures, openUntil) = (0, nil) }
 
     /// - Returns: whether nobody is to ask from now on.
-    mutating func failed(_ words: String, now: UInt64) -> Bool {
+    package mutating func failed(_ words: String, now: UInt64) -> Bool {
         failures = min(failures + 1, failuresMax)
         lastWords = words
         guard failures >= failuresMax else { return false }

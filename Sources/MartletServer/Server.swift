@@ -91,7 +91,7 @@ public final class Server: @unchecked Sendable {
         workers = WorkerPool(
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         documents = SecurityDocuments(log: log)
-        services = ServiceAccess { line in log.write(.warning, line) }
+        services = ServiceAccess(throttle: workers.throttle) { line in log.write(.warning, line) }
         tables = try Self.tables(configuration, documents, workers: workers, services, log)
         bridges = BridgeSupervisor(try BridgePlan.all(of: configuration), log: log)
         clusterPlan = try ClusterPlan(configuration)

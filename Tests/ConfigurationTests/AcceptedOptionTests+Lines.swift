@@ -231,6 +231,31 @@ extension AcceptedOptionTests {
         .security("martlet_auth_unavailable allow-cached") { $0.logins.unavailable = .allowCached },
         .security("martlet_http_auth_url https://users/login") { $0.logins.http.url = "https://users/login" },
         .security("martlet_http_authorize_url http://users:8080/rules") { $0.logins.http.rulesURL = "http://users:8080/rules" },
+        .security("martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn ou=people,dc=x") {
+            ($0.logins.ldap.url, $0.logins.ldap.userEntry) = ("ldaps://d", "ou=people,dc=x")
+        },
+        .security("martlet_ldap_user_dn uid=%u,dc=x\nmartlet_ldap_url ldap://d\nmartlet_ldap_starttls true") {
+            ($0.logins.ldap.url, $0.logins.ldap.userEntry, $0.logins.ldap.startsTLS) = ("ldap://d", "uid=%u,dc=x", true)
+        },
+        .security("martlet_ldap_starttls true") { $0.logins.ldap.startsTLS = true },
+        .security("martlet_ldap_cafile /ca") { $0.logins.ldap.authoritiesFile = "/ca" },
+        .security("martlet_ldap_certfile /c") { $0.logins.ldap.certificateFile = "/c" },
+        .security("martlet_ldap_keyfile /k") { $0.logins.ldap.keyFile = "/k" },
+        .security("martlet_ldap_bind_dn cn=b\nmartlet_ldap_bind_password a b") {
+            ($0.logins.ldap.brokerEntry, $0.logins.ldap.brokerPassword) = ("cn=b", "a b")
+        },
+        .security("martlet_ldap_bind_password p\nmartlet_ldap_bind_dn cn=b") {
+            ($0.logins.ldap.brokerEntry, $0.logins.ldap.brokerPassword) = ("cn=b", "p")
+        },
+        .security("martlet_ldap_user_filter (cn=%u)") { $0.logins.ldap.userFilter = "(cn=%u)" },
+        .security("martlet_ldap_compare_attribute userPassword") { $0.logins.ldap.comparedAttribute = "userPassword" },
+        .security("martlet_ldap_superuser_filter (a=b)") { $0.logins.ldap.superuserFilter = "(a=b)" },
+        .security("martlet_ldap_group_dn ou=g") { $0.logins.ldap.groupEntry = "ou=g" },
+        .security("martlet_ldap_group_filter (memberUid=%u)") { $0.logins.ldap.groupFilter = "(memberUid=%u)" },
+        .security("martlet_ldap_role_attribute cn") { $0.logins.ldap.roleAttribute = "cn" },
+        .security("martlet_ldap_topic_attribute t") { $0.logins.ldap.topicAttribute = "t" },
+        .security("martlet_ldap_access_attribute a") { $0.logins.ldap.accessAttribute = "a" },
+        .security("martlet_ldap_timeout 60") { $0.logins.ldap.timeoutSeconds = 60 },
         .security("martlet_http_auth_timeout 2") { $0.logins.http.timeoutSeconds = 2 },
         .security("martlet_http_auth_cafile /etc/ca") { $0.logins.http.authoritiesFile = "/etc/ca" },
         .security("martlet_http_auth_certfile /etc/c") { $0.logins.http.certificateFile = "/etc/c" },

@@ -293,12 +293,61 @@ import Testing
         #expect(memory.texts.contains { $0.contains("needs auth_opt_sqlite_userquery") })
     }
 
+    @Test func `go-auth's servers of users are asked with its options`() throws {
+        let result = read(
+            """
+            listener 1
+            plugin go-auth.so
+            plugin_opt_backends postgres, redis, ldap
+            plugin_opt_disable_superuser true
+            plugin_opt_pg_host db
+            plugin_opt_pg_port 5433
+            plugin_opt_pg_dbname d
+            plugin_opt_pg_user u
+            plugin_opt_pg_password p
+            plugin_opt_pg_userquery SELECT $1
+            plugin_opt_pg_superquery SELECT 1
+            plugin_opt_pg_aclquery SELECT $2
+            plugin_opt_pg_sslmode require
+            plugin_opt_redis_host r
+            plugin_opt_redis_db 0
+            plugin_opt_redis_password q
+            plugin_opt_ldap_url ldap://dir
+            plugin_opt_ldap_user_dn ou=p
+            plugin_opt_ldap_bind_dn cn=b
+            plugin_opt_ldap_bind_password s
+            plugin_opt_ldap_user_filter (uid=%s)
+            """)
+        #expect(!result.hasErrors, "\(result.texts)")
+        let logins = result.configuration.listeners[0].security.logins
+        let goAuth = try #require(logins.goAuth)
+        #expect(logins.isChain && logins.bringsRules && goAuth.backEnds == [.postgres, .redis, .ldap])
+        let database = goAuth.postgreSQL
+        #expect(database.host == "db" && database.port == 5433 && database.database == "d" && database.user == "u")
+        #expect(database.password == "p" && database.userQuery == "SELECT $1" && database.accessQuery == "SELECT $2")
+        #expect(database.superuserQuery == nil && database.encryption == .require)
+        #expect(goAuth.redis.host == "r" && goAuth.redis.port == 6379 && goAuth.redis.database == 0)
+        #expect(goAuth.redis.password == "q" && goAuth.redis.disablesSuperuser)
+        #expect(
+            goAuth.ldap.userFilter == "(uid=%u)" && goAuth.ldap.groupFilter == "(member=%u)" && goAuth.ldap.brokerPassword == "s")
+        #expect(result.texts.contains { $0.contains("anybody between here and db can read what the database says") })
+        #expect(result.texts.contains { $0.contains("write ldaps:// in auth_opt_ldap_url") })
+    }
+
     @Test func `go-auth's other back ends are refused by name, and what is missing is said`() {
         func errors(_ lines: String) -> [String] {
             read("listener 1\nallow_anonymous false\nplugin go-auth.so\n\(lines)").texts.filter { $0.hasPrefix("Error") }
         }
-        let redis = errors("plugin_opt_backends http, redis\nplugin_opt_http_getuser_uri /u")
-        #expect(redis.first?.contains("expected files, http, jwt and sqlite") == true)
+        let mysql = errors("plugin_opt_backends http, mysql\nplugin_opt_http_getuser_uri /u")
+        #expect(mysql.first?.contains("expected files, http, jwt, sqlite, postgres, redis, ldap: users of other back ends") == true)
+        let missing = errors("plugin_opt_backends postgres, ldap")
+        #expect(missing.count == 7 && missing.contains { $0.contains("the back end postgres needs auth_opt_pg_userquery") })
+        #expect(missing.contains { $0.contains("the back end ldap needs auth_opt_ldap_bind_password") })
+        #expect(errors("plugin_opt_backends redis") == [])
+        #expect(errors("plugin_opt_backends redis\nplugin_opt_redis_mode cluster").first?.contains("expected single") == true)
+        #expect(errors("plugin_opt_backends redis\nplugin_opt_redis_db x").first?.contains("the number of a database") == true)
+        let prefer = "plugin_opt_backends redis\nplugin_opt_pg_sslmode prefer"
+        #expect(errors(prefer).first?.contains("expected disable, require, verify-ca or verify-full") == true)
         #expect(errors("").count == 1 && errors("plugin_opt_backends http").first?.contains("http_getuser_uri") == true)
         #expect(errors("plugin_opt_backends files").first?.contains("files_password_path") == true)
         #expect(errors("plugin_opt_backends http\nplugin_opt_http_getuser_uri user").first?.contains("begins with /") == true)

@@ -67,6 +67,7 @@ import Testing
 
     @Test(arguments: [
         "password_file p", "martlet_scram_file p", "martlet_introspection_url https://a.example/i",
+        "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x",
         "plugin mosquitto_dynamic_security.so\nplugin_opt_config_file p",
     ])
     func `users beside a listener ask for a login though nothing says so`(users: String) {

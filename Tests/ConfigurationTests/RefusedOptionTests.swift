@@ -23,6 +23,8 @@ import Testing
                 + "HS256 HS384 HS512, with blanks between them."
         ),
         ("martlet_jwt_keys ftp://a/b", #"found "ftp://a/b", expected a file, or a URL that begins with https:// or http://."#),
+        ("martlet_ldap_url a.example", #"found "a.example", expected a URL that begins with ldap://, ldaps:// or ldapi://."#),
+        ("martlet_ldap_starttls yes", #"found "yes", expected true or false."#),
         ("martlet_introspection_url a", #"found "a", expected a URL that begins with https:// or http://."#),
         (
             "martlet_jwt_require =x",

@@ -53,7 +53,8 @@ import Testing
         let secrets = ConfigurationOption.all.filter { ConfigurationOption.isSecret($0.name) && $0.status == .supported }
         #expect(
             secrets.map(\.name).filter { !$0.hasSuffix("_") }.sorted() == [
-                "bridge_psk", "local_password", "martlet_cluster_password", "martlet_cluster_token", "password", "remote_password",
+                "bridge_psk", "local_password", "martlet_cluster_password", "martlet_cluster_token", "martlet_ldap_bind_password",
+                "password", "remote_password",
             ])
         for option in secrets where option.canonicalName == nil { #expect(option.summary.contains("file:PATH"), "\(option.name)") }
     }

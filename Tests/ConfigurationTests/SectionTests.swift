@@ -218,6 +218,48 @@ import Testing
             "martlet_introspection_cafile c",
             "Warning: m.conf:3: martlet_introspection_cafile: it has no effect without martlet_introspection_url."
         ),
+        (
+            "martlet_ldap_url ldaps://d",
+            "Error: m.conf:3: martlet_ldap_url: it needs martlet_ldap_user_dn too, the entry below which users are, such as "
+                + "ou=people,dc=example,dc=org."
+        ),
+        (
+            "martlet_ldap_url ldap://d\nmartlet_ldap_user_dn dc=x",
+            "Warning: m.conf:3: martlet_ldap_url: whoever is on the way can read the passwords: write ldaps://, or "
+                + "martlet_ldap_starttls true."
+        ),
+        (
+            "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x\nmartlet_ldap_bind_dn cn=b",
+            "Error: m.conf:5: martlet_ldap_bind_dn: it needs martlet_ldap_bind_password too."
+        ),
+        (
+            "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x\nmartlet_ldap_bind_password p",
+            "Error: m.conf:5: martlet_ldap_bind_password: it needs martlet_ldap_bind_dn too."
+        ),
+        (
+            "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x\nmartlet_ldap_starttls true",
+            "Error: m.conf:5: martlet_ldap_starttls: it is for ldap:// alone: the connection is encrypted from its beginning, or on "
+                + "this machine."
+        ),
+        (
+            "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x\nmartlet_ldap_group_dn ou=g\nmartlet_ldap_role_attribute cn",
+            "Error: m.conf:6: martlet_ldap_role_attribute: it needs dynamic security, which has the roles: write plugin "
+                + "mosquitto_dynamic_security.so."
+        ),
+        (
+            "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x\nmartlet_ldap_topic_attribute cn",
+            "Error: m.conf:5: martlet_ldap_topic_attribute: it needs martlet_ldap_group_dn too."
+        ),
+        (
+            "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x\nmartlet_ldap_group_dn ou=g",
+            "Warning: m.conf:5: martlet_ldap_group_dn: it has no effect without martlet_ldap_role_attribute or "
+                + "martlet_ldap_topic_attribute."
+        ),
+        (
+            "martlet_ldap_url ldaps://d\nmartlet_ldap_user_dn dc=x\nmartlet_ldap_access_attribute a",
+            "Warning: m.conf:5: martlet_ldap_access_attribute: it has no effect without martlet_ldap_topic_attribute."
+        ),
+        ("martlet_ldap_user_dn dc=x", "Warning: m.conf:3: martlet_ldap_user_dn: it has no effect without martlet_ldap_url."),
         ("psk_hint h", "Warning: m.conf:3: psk_hint: without psk_file no client can connect."),
         ("http_dir d", "Warning: m.conf:3: http_dir: it has no effect without protocol http_api."),
         (

@@ -174,7 +174,8 @@ enum PathRole: Sendable, Equatable {
             self = .security
         case "martlet_jwt_keys" where !TokenConfiguration.isURL(value): self = .security
         case "certfile", "keyfile", "cafile", "crlfile", "dhparamfile", "bridge_cafile", "bridge_certfile", "bridge_keyfile",
-            "martlet_jwt_cafile", "martlet_introspection_cafile":
+            "martlet_jwt_cafile", "martlet_introspection_cafile", "martlet_ldap_cafile", "martlet_ldap_certfile",
+            "martlet_ldap_keyfile":
             self = .certificate
         case "capath", "bridge_capath": self = .certificates
         case "http_dir": self = .site

@@ -137,6 +137,7 @@ public enum ConfigurationTemplate {
         ),
         ("Security", ConfigurationOption.securityOptions),
         ("Who is asked about logins", ConfigurationOption.loginOptions),
+        ("Logins by a directory", ConfigurationOption.directoryOptions),
         ("Logins by tokens", ConfigurationOption.tokenOptions),
         ("Plug-ins", ConfigurationOption.pluginOptions),
         ("Messages", ConfigurationOption.messagingOptions),

@@ -55,8 +55,8 @@ extension ConfigurationOption {
 extension ConfigurationOption {
     /// Every option, in the order in which the example file shows them.
     public static let all: [ConfigurationOption] =
-        listenerOptions + securityOptions + loginOptions + tokenOptions + pluginOptions + messagingOptions + exposureOptions
-        + limitOptions + persistenceOptions
+        listenerOptions + securityOptions + loginOptions + directoryOptions + tokenOptions + pluginOptions + messagingOptions
+        + exposureOptions + limitOptions + persistenceOptions
         + loggingOptions + administrationOptions + generalOptions + clusterOptions + bridgeOptions
 
     /// The row of the option that is written `name`.

@@ -51,8 +51,8 @@ extension BuiltInPlugin {
             PluginOption(
                 name: "backends",
                 expected:
-                    "files, http, jwt and sqlite: users of other back ends can be kept by dynamic security or in a password_file, or be asked "
-                    + "for over http by a service in front of them",
+                    "\(GoAuthConfiguration.BackEnd.allCases.map(\.rawValue).joined(separator: ", ")): users of other back ends can be kept by "
+                    + "dynamic security or in a password_file, or be asked for over http by a service in front of them",
                 isRight: { text in
                     let names = text.split(separator: ",").map { String($0).trimmed }
                     return !names.isEmpty && names.allSatisfy { GoAuthConfiguration.BackEnd(rawValue: $0) != nil }
@@ -101,12 +101,54 @@ extension BuiltInPlugin {
             PluginOption(name: "sqlite_userquery"), PluginOption(name: "sqlite_superquery"), PluginOption(name: "sqlite_aclquery"),
             isTrueOrFalse("sqlite_disable_superuser"), ignored("sqlite_connect_tries", opening),
             ignored("sqlite_max_life_time", opening),
+        ] + goAuthServerOptions + [
             ignored("cache_type", cache), ignored("cache_reset", cache), ignored("cache_refresh", cache),
             ignored("log_level", logging),
             ignored("log_dest", logging), ignored("log_file", logging), ignored("hasher", hashing),
             ignored("hasher_iterations", hashing), ignored("hasher_keylen", hashing), ignored("hasher_algorithm", hashing),
             ignored("hasher_salt_size", hashing), ignored("hasher_salt_encoding", hashing), ignored("hasher_cost", hashing),
             ignored("hasher_memory", hashing), ignored("hasher_parallelism", hashing),
+        ]
+    }()
+
+    /// Of the back ends that are servers.
+    private static let goAuthServerOptions: [PluginOption] = {
+        func port(_ name: String) -> PluginOption {
+            PluginOption(name: name, expected: "a port from 1 to 65535", isRight: { UInt16($0).map { $0 > 0 } ?? false })
+        }
+        func isTrueOrFalse(_ name: String) -> PluginOption {
+            PluginOption(name: name, expected: "true or false", isRight: { ["true", "false"].contains($0) })
+        }
+        func opened(_ name: String) -> PluginOption {
+            PluginOption(
+                name: name, withoutEffect: "connections are made when there are logins, and closed when there are none for a while")
+        }
+        let modes = GoAuthConfiguration.PostgreSQL.Encryption.allCases.map(\.rawValue)
+        return [
+            PluginOption(name: "pg_host"), port("pg_port"), PluginOption(name: "pg_user"), PluginOption(name: "pg_password"),
+            PluginOption(name: "pg_dbname"), PluginOption(name: "pg_userquery"), PluginOption(name: "pg_superquery"),
+            PluginOption(name: "pg_aclquery"), isTrueOrFalse("pg_disable_superuser"),
+            PluginOption(
+                name: "pg_sslmode", expected: modes.dropLast().joined(separator: ", ") + " or " + (modes.last ?? ""),
+                isRight: { modes.contains($0) }),
+            PluginOption(name: "pg_sslrootcert"), PluginOption(name: "pg_sslcert"), PluginOption(name: "pg_sslkey"),
+            opened("pg_connect_tries"), opened("pg_max_life_time"),
+            PluginOption(name: "redis_host"), port("redis_port"), PluginOption(name: "redis_password"),
+            PluginOption(
+                name: "redis_db", expected: "the number of a database",
+                isRight: { Int($0).map { (0...65535).contains($0) } ?? false }),
+            PluginOption(
+                name: "redis_mode", expected: "single: of a cluster of Redis, no keys are asked for",
+                isRight: { $0 == "single" }),
+            isTrueOrFalse("redis_disable_superuser"),
+            PluginOption(
+                name: "ldap_url", expected: "a URL that begins with ldap://, ldaps:// or ldapi://",
+                isRight: { url in ["ldap://", "ldaps://", "ldapi://"].contains { url.lowercased().hasPrefix($0) } }),
+            PluginOption(name: "ldap_user_dn"), PluginOption(name: "ldap_group_dn"), PluginOption(name: "ldap_bind_dn"),
+            PluginOption(name: "ldap_bind_password"), PluginOption(name: "ldap_user_filter"),
+            PluginOption(name: "ldap_group_filter"), PluginOption(name: "ldap_superuser_filter"),
+            PluginOption(name: "ldap_acl_topic_pattern_attribute"), PluginOption(name: "ldap_acl_acc_attribute"),
+            isTrueOrFalse("ldap_disable_superuser"),
         ]
     }()
 

@@ -189,14 +189,30 @@ extension ConfigurationReading {
                 "no back end is registered for \(check.rawValue): nobody could \(check == .user ? "log in" : "use any topic").",
                 at: draft.position, option: "plugin")
         }
-        let options = draft.configuration.options
-        for needed in ["jwt_mode", "jwt_secret", "jwt_acl_path"]
-        where goAuth.backEnds.contains(.jwt) && options[needed] == nil {
-            log.error("the back end jwt needs auth_opt_\(needed) after it.", at: draft.position, option: "plugin")
+        let needs: [(GoAuthConfiguration.BackEnd, [String])] = [
+            (.jwt, ["jwt_mode", "jwt_secret", "jwt_acl_path"]), (.sqlite, ["sqlite_source", "sqlite_userquery"]),
+            (.postgres, ["pg_dbname", "pg_user", "pg_userquery"]),
+            (.ldap, ["ldap_user_dn", "ldap_bind_dn", "ldap_bind_password", "ldap_user_filter"]),
+        ]
+        for (backEnd, options) in needs where goAuth.backEnds.contains(backEnd) {
+            for option in options where draft.configuration.options[option]?.isEmpty ?? true {
+                log.error(
+                    "the back end \(backEnd.rawValue) needs auth_opt_\(option) after it.", at: draft.position, option: "plugin")
+            }
         }
-        for needed in ["sqlite_source", "sqlite_userquery"]
-        where goAuth.backEnds.contains(.sqlite) && options[needed] == nil {
-            log.error("the back end sqlite needs auth_opt_\(needed) after it.", at: draft.position, option: "plugin")
+        if goAuth.backEnds.contains(.ldap), goAuth.ldap.topicAttribute != nil, goAuth.ldap.groupEntry == nil {
+            log.error(
+                "auth_opt_ldap_acl_topic_pattern_attribute needs auth_opt_ldap_group_dn too.", at: draft.position, option: "plugin")
+        }
+        if goAuth.backEnds.contains(.ldap), !goAuth.ldap.isProtected {
+            log.warning(
+                "whoever is on the way to the directory can read the passwords: write ldaps:// in auth_opt_ldap_url.",
+                at: draft.position, option: "plugin")
+        }
+        if goAuth.backEnds.contains(.postgres), !goAuth.postgreSQL.isProtected {
+            log.warning(
+                "anybody between here and \(goAuth.postgreSQL.host) can read what the database says of users, and change it: write "
+                    + "auth_opt_pg_sslmode verify-full.", at: draft.position, option: "plugin")
         }
         if goAuth.asksService, goAuth.usesTLS, !goAuth.verifiesPeer {
             log.warning(

@@ -204,7 +204,7 @@ struct OpeningCheck {
 
     private static let givers = [
         "password_file", "martlet_scram_file", "martlet_jwt_keys", "martlet_jwt_secret_file", "martlet_introspection_url",
-        "martlet_http_auth_url",
+        "martlet_http_auth_url", "martlet_ldap_url",
     ]
 
     private static func givesUsers(_ line: ConfigurationLocations.Line) -> Bool {

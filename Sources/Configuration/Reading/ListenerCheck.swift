@@ -11,7 +11,7 @@ struct ListenerCheck {
         checkTLS(&log)
         checkProtocol(&log)
         checkSecurity(&log)
-        checkTokens(&log)
+        checkLogins(&log)
         checkPluginFiles(&log)
     }
 
@@ -179,7 +179,7 @@ struct ListenerCheck {
             security.allowsAnonymous || security.passwordFile != nil || security.firstUser != nil
             || security.preSharedKeyFile != nil || security.tokens.isEnabled
             || draft.configuration.tls.userNameSource != .none
-            || security.logins.http.url != nil
+            || security.logins.http.url != nil || security.logins.ldap.url != nil
             || security.plugins.contains { [.dynamicSecurity, .passwordFile, .goAuth].contains($0.plugin) }
         if !knowsUsers && draft.configuration.application != .httpAPI {
             warning(
@@ -190,9 +190,12 @@ struct ListenerCheck {
     }
 
     /// Of options that several listeners may share, each thing is said once.
-    private func checkTokens(_ log: inout DiagnosticLog) {
+    private func checkLogins(_ log: inout DiagnosticLog) {
         guard !draft.configuration.isBrokersOwn else { return }
-        for finding in TokenCheck(tokens: draft.configuration.security.tokens).findings {
+        let security = draft.configuration.security
+        let directory = DirectoryCheck(
+            ldap: security.logins.ldap, hasRoles: security.plugins.contains { $0.plugin == .dynamicSecurity })
+        for finding in TokenCheck(tokens: security.tokens).findings + directory.findings {
             let line = locations.lines.last {
                 $0.identity == finding.option && ($0.scope == .listener(index) || $0.scope == .broker)
             }

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// Who is asked about user names and passwords, and how.
 public struct LoginConfiguration: Sendable, Equatable {
     /// `martlet_auth_chain`: the sources in the order in which they are asked; nil for all that are configured, in the
@@ -11,6 +13,8 @@ public struct LoginConfiguration: Sendable, Equatable {
     public var unavailable = UnavailablePolicy.refuse
     /// The service that is asked in JSON.
     public var http = HTTPLoginConfiguration()
+    /// The directory that is asked.
+    public var ldap = LDAPConfiguration()
     /// mosquitto-go-auth's, as its plug-in's lines have it; nil without them.
     public var goAuth: GoAuthConfiguration?
 
@@ -21,7 +25,8 @@ public struct LoginConfiguration: Sendable, Equatable {
 
     /// Whether logins may bring rules along: whether anybody is asked over the network.
     public var bringsRules: Bool {
-        http.url != nil || http.rulesURL != nil || goAuth?.asksService == true || goAuth?.backEnds.contains(.sqlite) == true
+        if http.url != nil || http.rulesURL != nil || ldap.url != nil { return true }
+        return goAuth?.backEnds.contains { $0 != .files && $0 != .jwt } ?? false
     }
 }
 
@@ -31,8 +36,12 @@ public enum LoginSourceName: String, Sendable, Equatable, CaseIterable {
     case jwt
     case dynamicSecurity = "dynamic_security"
     case passwordFile = "password_file"
-    /// The database of mosquitto-go-auth's back end.
+    /// The databases of mosquitto-go-auth's back ends.
     case sqlite
+    case postgresql
+    case redis
+    /// A directory, of whichever lines.
+    case ldap
     case http
     /// Tokens that an issuer is asked about.
     case introspection
@@ -65,13 +74,56 @@ public struct HTTPLoginConfiguration: Sendable, Equatable {
     public init() {}
 }
 
-/// mosquitto-go-auth's options, of the back ends `files`, `http`, `jwt` and `sqlite`.
+/// mosquitto-go-auth's options, of the back ends that there are here.
 public struct GoAuthConfiguration: Sendable, Equatable {
-    public enum BackEnd: String, Sendable, Equatable {
+    public enum BackEnd: String, Sendable, Equatable, CaseIterable {
         case files
         case http
         case jwt
         case sqlite
+        case postgres
+        case redis
+        case ldap
+    }
+
+    /// Of `postgres`, in whose words they are.
+    public struct PostgreSQL: Sendable, Equatable {
+        public var host = "localhost"
+        public var port: UInt16 = 5432
+        public var user = ""
+        public var password = ""
+        public var database = ""
+        public var userQuery: String?
+        public var superuserQuery: String?
+        public var accessQuery: String?
+        public var encryption = Encryption.disable
+        public var authoritiesFile: String?
+        public var certificateFile: String?
+        public var keyFile: String?
+
+        /// Whether nobody on the way can be taken for the database, or reads what it says.
+        var isProtected: Bool {
+            if encryption == .verifyFull || encryption == .verifyAuthority || host.hasPrefix("/") { return true }
+            return encryption == .require && authoritiesFile != nil || ["localhost", "::1"].contains(host) || host.hasPrefix("127.")
+        }
+
+        public enum Encryption: String, Sendable, CaseIterable {
+            case disable
+            case require
+            case verifyAuthority = "verify-ca"
+            case verifyFull = "verify-full"
+        }
+    }
+
+    /// Of `redis`.
+    public struct Redis: Sendable, Equatable {
+        public var host = "localhost"
+        public var port: UInt16 = 6379
+        public var password: String?
+        public var database = 1
+        public var disablesSuperuser = false
+        /// Whether its sets of topics are not asked.
+        public var disablesRules = false
     }
 
     /// What a back end may be asked, as `auth_opt_BACKEND_register` has it.
@@ -125,6 +177,10 @@ public struct GoAuthConfiguration: Sendable, Equatable {
     public var userQuery: String?
     public var superuserQuery: String?
     public var accessQuery: String?
+    public var postgreSQL = PostgreSQL()
+    public var redis = Redis()
+    /// Of `ldap`.
+    public var ldap = LDAPConfiguration()
     /// What user names of the service begin with; nil where prefixes are not looked at.
     public var prefixes: [(prefix: String, backEnd: BackEnd)]?
 
@@ -140,23 +196,32 @@ public struct GoAuthConfiguration: Sendable, Equatable {
 
     /// Whether its lines say anything of rules.
     var hasRules: Bool {
-        [accessPath, tokenAccessPath, superuserURI, accessURI, superuserQuery, accessQuery].contains { $0 != nil }
+        let texts = [
+            accessPath, tokenAccessPath, superuserURI, accessURI, superuserQuery, accessQuery, postgreSQL.superuserQuery,
+            postgreSQL.accessQuery,
+        ]
+        if texts.contains(where: { $0 != nil }) || backEnds.contains(.redis) && !redis.disablesRules { return true }
+        return backEnds.contains(.ldap) && (ldap.superuserFilter ?? ldap.topicAttribute) != nil
     }
 
     /// One that lets users in whom nothing bounds, since it is not asked for their topics; nil where there is none.
     var backEndWithoutRules: BackEnd? {
         guard accessPath == nil, tokenAccessPath == nil, !asks(.http, .acl) else { return nil }
-        return [BackEnd.files, .jwt, .sqlite].first { asks($0, .user) && !asks($0, .acl) }
+        return [BackEnd.files, .jwt, .sqlite, .postgres, .redis, .ldap].first { asks($0, .user) && !asks($0, .acl) }
     }
 
     /// Leaves the rules to an access file that the configuration names beside the plug-in: it binds everybody.
     mutating func leaveRules() {
         (accessPath, tokenAccessPath, superuserURI, accessURI) = (nil, nil, nil, nil)
         (superuserQuery, accessQuery) = (nil, nil)
+        (postgreSQL.superuserQuery, postgreSQL.accessQuery) = (nil, nil)
+        (redis.disablesSuperuser, redis.disablesRules) = (true, true)
+        (ldap.superuserFilter, ldap.topicAttribute) = (nil, nil)
     }
 
     public static func == (left: GoAuthConfiguration, right: GoAuthConfiguration) -> Bool {
-        left.fields.elementsEqual(right.fields)
+        left.fields.elementsEqual(right.fields) && left.postgreSQL == right.postgreSQL && left.redis == right.redis
+            && left.ldap == right.ldap
     }
 
     private var fields: [String] {
@@ -212,9 +277,17 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         (databasePath, userQuery) = (options["sqlite_source"], options["sqlite_userquery"])
         accessQuery = options["sqlite_aclquery"]
         superuserQuery = isTrue("disable_superuser") || isTrue("sqlite_disable_superuser") ? nil : options["sqlite_superquery"]
+        readServers(options)
         for backEnd in backEnds where options["\(backEnd.rawValue)_register"] != nil {
             checks[backEnd] = Set(words("\(backEnd.rawValue)_register").compactMap { Check(rawValue: $0) })
         }
+        forgetUnasked()
+        guard isTrue("check_prefix") else { return }
+        prefixes = zip(words("prefixes"), backEnds).map { (prefix: $0, backEnd: $1) }
+    }
+
+    /// What is not asked is not there.
+    private mutating func forgetUnasked() {
         if !asks(.files, .user) { passwordPath = nil }
         if !asks(.files, .acl) { accessPath = nil }
         if !asks(.http, .user) { userURI = nil }
@@ -223,7 +296,44 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         if !asks(.jwt, .acl) { tokenAccessPath = nil }
         if !asks(.sqlite, .superuser) { superuserQuery = nil }
         if !asks(.sqlite, .acl) { accessQuery = nil }
-        guard isTrue("check_prefix") else { return }
-        prefixes = zip(words("prefixes"), backEnds).map { (prefix: $0, backEnd: $1) }
+        if !asks(.postgres, .superuser) { postgreSQL.superuserQuery = nil }
+        if !asks(.postgres, .acl) { postgreSQL.accessQuery = nil }
+        if !asks(.redis, .superuser) { redis.disablesSuperuser = true }
+        if !asks(.redis, .acl) { redis.disablesRules = true }
+        if !asks(.ldap, .superuser) { ldap.superuserFilter = nil }
+        if !asks(.ldap, .acl) { ldap.topicAttribute = nil }
+    }
+
+    /// The databases and directories that are asked over the network.
+    private mutating func readServers(_ options: [String: String]) {
+        let noSuperusers = options["disable_superuser"] == "true"
+        func port(_ name: String, _ usual: UInt16) -> UInt16 { options[name].flatMap { UInt16($0) } ?? usual }
+        postgreSQL.host = options["pg_host"] ?? "localhost"
+        postgreSQL.port = port("pg_port", 5432)
+        (postgreSQL.user, postgreSQL.password) = (options["pg_user"] ?? "", options["pg_password"] ?? "")
+        postgreSQL.database = options["pg_dbname"] ?? ""
+        (postgreSQL.userQuery, postgreSQL.accessQuery) = (options["pg_userquery"], options["pg_aclquery"])
+        let hasNone = noSuperusers || options["pg_disable_superuser"] == "true"
+        postgreSQL.superuserQuery = hasNone ? nil : options["pg_superquery"]
+        postgreSQL.encryption = options["pg_sslmode"].flatMap { PostgreSQL.Encryption(rawValue: $0) } ?? .disable
+        postgreSQL.authoritiesFile = options["pg_sslrootcert"]
+        (postgreSQL.certificateFile, postgreSQL.keyFile) = (options["pg_sslcert"], options["pg_sslkey"])
+        redis.host = options["redis_host"] ?? "localhost"
+        redis.port = port("redis_port", 6379)
+        redis.password = options["redis_password"]
+        redis.database = options["redis_db"].flatMap { Int($0) } ?? 1
+        redis.disablesSuperuser = noSuperusers || options["redis_disable_superuser"] == "true"
+        // go-auth writes %s for the user's name.
+        func filter(_ name: String) -> String? { options[name]?.replacing(every: "%s", by: "%u") }
+        ldap.url = options["ldap_url"] ?? "ldap://localhost:389"
+        (ldap.brokerEntry, ldap.brokerPassword) = (options["ldap_bind_dn"], options["ldap_bind_password"])
+        (ldap.userEntry, ldap.groupEntry) = (options["ldap_user_dn"], options["ldap_group_dn"])
+        ldap.userFilter = filter("ldap_user_filter") ?? ""
+        ldap.groupFilter = filter("ldap_group_filter") ?? "(member=%u)"
+        ldap.superuserFilter =
+            noSuperusers || options["ldap_disable_superuser"] == "true" || options["ldap_superuser_filter"] == ""
+            ? nil : filter("ldap_superuser_filter")
+        ldap.topicAttribute = options["ldap_acl_topic_pattern_attribute"]
+        ldap.accessAttribute = options["ldap_acl_acc_attribute"]
     }
 }

@@ -3,17 +3,18 @@ public import MQTTCodec
 internal import Platform
 internal import RowStore
 public import Security
+public import Transports
 
-/// Logins whose users stand in a database that belongs to somebody else, asked by that one's own queries, as
-/// mosquitto-go-auth's back ends have them.
+/// Logins whose users stand in a database that belongs to somebody else, as mosquitto-go-auth's back ends have them.
 ///
-///     user query (name) ─► no row: unknown          a hash ─► the password's? refused, or let in
-///     superuser query (name) ─► more than 0: no rule binds the client
-///     access query (name, 1, 2 and 4) ─► topics that it may receive, publish to and subscribe to
+///     the user's hash ─► none: unknown          of the password? ─► refused, or let in
+///     superuser ─► no rule binds the client
+///     topics that it may receive (1), publish to (2) and subscribe to (4)
 ///
-/// All of it is asked on the worker pool, once a login: nothing is asked on the way of a message. For any thread.
+/// All of it is asked away from the loops, once a login: nothing is asked on the way of a message. For any thread.
 public final class DatabaseLoginSource: LoginSource {
-    /// What is asked. A query's parameters are `?`, or `$1` and `$2`.
+    /// What a database is asked that has a language of its own. A query's parameters are `$1` and `$2`, with SQLite `?`
+    /// too.
     public struct Queries: Sendable, Equatable {
         /// Gives a hash of the user's password. Parameter: the user's name.
         public var user: String
@@ -29,13 +30,13 @@ public final class DatabaseLoginSource: LoginSource {
     }
 
     public let name: String
-    private let database: any UserDatabase
-    private let queries: Queries
+    private let users: any UserDatabase
+    private let timeoutMilliseconds: UInt64
     private let workers: WorkerPool
     private let impossible = StoredPassword.impossible()
 
-    package init(_ name: String, _ database: any UserDatabase, _ queries: Queries, workers: WorkerPool) {
-        (self.name, self.database, self.queries, self.workers) = (name, database, queries, workers)
+    init(_ name: String, _ users: any UserDatabase, timeoutMilliseconds: UInt64 = 5000, workers: WorkerPool) {
+        (self.name, self.users, self.timeoutMilliseconds, self.workers) = (name, users, timeoutMilliseconds, workers)
     }
 
     /// - Parameters:
@@ -43,7 +44,34 @@ public final class DatabaseLoginSource: LoginSource {
     ///   - queries: what is asked.
     ///   - workers: ask.
     public convenience init(sqlite path: String, _ queries: Queries, workers: WorkerPool) {
-        self.init("sqlite", SQLiteUserDatabase(path), queries, workers: workers)
+        self.init("sqlite", QueriedUsers(SQLiteDatabase(path), queries), workers: workers)
+    }
+
+    /// Throws what is wrong with the files of TLS.
+    ///
+    /// - Parameters:
+    ///   - settings: where the database is, and who asks.
+    ///   - queries: what is asked.
+    ///   - workers: wait for the database, and for nothing else.
+    public convenience init(
+        postgreSQL settings: PostgreSQLSettings, _ queries: Queries, workers: WorkerPool
+    ) throws(TLSFailure) {
+        self.init(
+            "postgresql", QueriedUsers(try PostgreSQLDatabase(settings, workers: workers), queries),
+            timeoutMilliseconds: settings.timeoutMilliseconds, workers: workers)
+    }
+
+    /// - Parameters:
+    ///   - settings: where the server is.
+    ///   - asksForSuperusers: whether anybody can be one.
+    ///   - asksForTopics: whether its sets of topics bind users.
+    ///   - workers: wait for the server, and for nothing else.
+    public convenience init(
+        redis settings: RedisSettings, asksForSuperusers: Bool, asksForTopics: Bool, workers: WorkerPool
+    ) {
+        self.init(
+            "redis", RedisUsers(settings, asksForSuperusers: asksForSuperusers, asksForTopics: asksForTopics, workers: workers),
+            timeoutMilliseconds: settings.timeoutMilliseconds, workers: workers)
     }
 
     public func decide(
@@ -53,9 +81,10 @@ public final class DatabaseLoginSource: LoginSource {
             reply(.next(question.userName == nil ? .noUserName : .noPassword))
             return nil
         }
+        let deadline = MonotonicClock.milliseconds() + timeoutMilliseconds
         let check = PasswordCheck(of: question.subject) { [self] in
-            do throws(UserDatabaseError) {
-                reply(try answer(question, userName, password))
+            do throws(SourceFailure) {
+                reply(try answer(question, userName, password, deadline))
             } catch {
                 reply(.failed(error.description))
             }
@@ -68,53 +97,140 @@ public final class DatabaseLoginSource: LoginSource {
 
     /// The database is not asked again.
     public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
-        (earlier as? DatabaseLoginSource).map { $0.name == name && $0.queries == queries && $0.database.path == database.path }
-            ?? false
+        (earlier as? DatabaseLoginSource).map { $0.name == name && $0.users.identity == users.identity } ?? false
     }
 
     private func answer(
-        _ question: LoginQuestion, _ userName: EncodedString, _ password: [UInt8]
-    ) throws(UserDatabaseError) -> LoginAnswer {
-        guard let text = try database.texts(queries.user, userName.bytes, nil).first else {
+        _ question: LoginQuestion, _ userName: EncodedString, _ password: [UInt8], _ deadline: UInt64
+    ) throws(SourceFailure) -> LoginAnswer {
+        let user = userName.bytes
+        guard let text = try users.passwordHash(of: user, deadline: deadline) else {
             // Takes as long as a user's who is known.
-            if question.isLast, impossible.matches(password) == nil { return .busy }
+            if question.isLast, HashTurns.shared.take({ impossible.matches(password) }) == nil { return .busy }
             return .next(.unknownUser)
         }
         guard let stored = StoredPassword(text) else {
-            throw UserDatabaseError("has a password's hash of a form that is not known here")
+            throw SourceFailure("has a password's hash of a form that is not known here")
         }
-        guard let isRight = stored.matches(password) else { return .busy }
+        guard let isRight = HashTurns.shared.take({ stored.matches(password) }) else { return .busy }
         guard isRight else { return .refused(.wrongPassword) }
-        if let query = queries.superuser, let count = try database.texts(query, userName.bytes, nil).first, (Int(count) ?? 0) > 0 {
+        // What it took to check the password is not the database's time.
+        let deadline = MonotonicClock.milliseconds() + timeoutMilliseconds
+        if try users.isSuperuser(user, deadline: deadline) {
             return .allowed(userName: userName, LoginGrant(source: name, isSuperuser: true))
         }
-        guard let query = queries.access else { return .allowed(userName: userName, LoginGrant(source: name)) }
-        let client = LoginClient(question)
-        func rules(_ access: Int64) throws(UserDatabaseError) -> [RoleRule] {
-            let topics = try database.texts(query, userName.bytes, access)
-            guard topics.count <= Limits.topicsOfUserMax else {
-                throw UserDatabaseError("gives more than \(Limits.topicsOfUserMax) topics of a user")
-            }
-            // What is no filter fits no topic.
-            return topics.compactMap { client.filter($0) }.map { RoleRule($0, allows: true) }
+        guard let topics = try users.topics(of: user, deadline: deadline) else {
+            return .allowed(userName: userName, LoginGrant(source: name))
         }
-        var (subscribing, unsubscribing) = (RoleRules.Filters(), RoleRules.Filters())
-        subscribing.patterns = try rules(4)
-        if let all = AccessFilter("#".utf8, isPattern: false) { unsubscribing.patterns = [RoleRule(all, allows: true)] }
-        let role = RoleRules(
-            name: EncodedString(name) ?? EncodedString(), allowsWildcards: true, sending: try rules(2), receiving: try rules(1),
-            subscribing: subscribing, unsubscribing: unsubscribing)
-        var defaults = RoleRights.Defaults()
-        defaults.receives = false
         return .allowed(
-            userName: userName, LoginGrant(source: name, rights: RoleRights(roles: [role], defaults: defaults)))
+            userName: userName, LoginGrant(source: name, rights: topics.rights(name: name, for: LoginClient(question))))
     }
 }
 
-/// A database of users. For any thread, one of which asks at a time.
-package protocol UserDatabase: AnyObject, Sendable {
-    /// What the configuration calls it.
-    var path: String { get }
+/// The topic filters of a user: what it may receive, publish to and subscribe to.
+struct UserTopics: Equatable {
+    var receiving: [String] = []
+    var sending: [String] = []
+    var subscribing: [String] = []
+
+    /// As the core asks them: what none of them grants is refused.
+    ///
+    /// - Parameter name: what the log calls where they come from.
+    func rights(name: String, for client: LoginClient) -> RoleRights {
+        // What is no filter fits no topic.
+        func rules(_ topics: [String]) -> [RoleRule] {
+            topics.compactMap { client.filter($0) }.map { RoleRule($0, allows: true) }
+        }
+        var (subscribed, unsubscribed) = (RoleRules.Filters(), RoleRules.Filters())
+        subscribed.patterns = rules(subscribing)
+        if let all = AccessFilter("#".utf8, isPattern: false) { unsubscribed.patterns = [RoleRule(all, allows: true)] }
+        let role = RoleRules(
+            name: EncodedString(name) ?? EncodedString(), allowsWildcards: true, sending: rules(sending),
+            receiving: rules(receiving), subscribing: subscribed, unsubscribing: unsubscribed)
+        var defaults = RoleRights.Defaults()
+        defaults.receives = false
+        return RoleRights(roles: [role], defaults: defaults)
+    }
+
+    /// Throws where there are too many of a kind.
+    func checked() throws(SourceFailure) -> UserTopics {
+        guard max(receiving.count, sending.count, subscribing.count) <= Limits.topicsOfUserMax else {
+            throw SourceFailure("gives more than \(Limits.topicsOfUserMax) topics of a user")
+        }
+        return self
+    }
+}
+
+/// Lets as many hashes be computed at the same time as there are processors: one may need fifty megabytes, and more
+/// threads wait for databases than that.
+private final class HashTurns: Sendable {
+    static let shared = HashTurns()
+    private let monitor = Monitor()
+    private let free = Locked(ProcessorCount.usable())
+
+    func take(_ work: () -> Bool?) -> Bool? {
+        monitor.withLock {
+            while free.value < 1 { monitor.wait() }
+            free.withLock { $0 -= 1 }
+        }
+        defer {
+            monitor.withLock {
+                free.withLock { $0 += 1 }
+                monitor.signal()
+            }
+        }
+        return work()
+    }
+}
+
+/// Users as a database has them. For any thread.
+protocol UserDatabase: AnyObject, Sendable {
+    /// Which users they are: the same of two where they are the same.
+    var identity: String { get }
+
+    /// nil for a user that is not there.
+    func passwordHash(of user: [UInt8], deadline: UInt64) throws(SourceFailure) -> String?
+
+    func isSuperuser(_ user: [UInt8], deadline: UInt64) throws(SourceFailure) -> Bool
+
+    /// nil where the database says nothing of topics, and the listener's rules hold.
+    func topics(of user: [UInt8], deadline: UInt64) throws(SourceFailure) -> UserTopics?
+}
+
+/// Users whom a database finds by queries.
+final class QueriedUsers: UserDatabase {
+    let identity: String
+    private let database: any SQLDatabase
+    private let queries: DatabaseLoginSource.Queries
+
+    init(_ database: any SQLDatabase, _ queries: DatabaseLoginSource.Queries) {
+        (self.database, self.queries) = (database, queries)
+        identity = "\(database.identity)\n\(queries)"
+    }
+
+    func passwordHash(of user: [UInt8], deadline: UInt64) throws(SourceFailure) -> String? {
+        try database.texts(queries.user, user, nil, deadline: deadline).first
+    }
+
+    func isSuperuser(_ user: [UInt8], deadline: UInt64) throws(SourceFailure) -> Bool {
+        guard let query = queries.superuser else { return false }
+        return (try database.texts(query, user, nil, deadline: deadline).first.flatMap { Int($0) } ?? 0) > 0
+    }
+
+    func topics(of user: [UInt8], deadline: UInt64) throws(SourceFailure) -> UserTopics? {
+        guard let query = queries.access else { return nil }
+        return try UserTopics(
+            receiving: database.texts(query, user, 1, deadline: deadline),
+            sending: database.texts(query, user, 2, deadline: deadline),
+            subscribing: database.texts(query, user, 4, deadline: deadline)
+        ).checked()
+    }
+}
+
+/// A database that is asked in SQL. For any thread.
+protocol SQLDatabase: AnyObject, Sendable {
+    /// Which one it is.
+    var identity: String { get }
 
     /// The first column of the rows that a query gives, as texts; without those that are NULL.
     ///
@@ -122,33 +238,32 @@ package protocol UserDatabase: AnyObject, Sendable {
     ///   - query: in the database's language.
     ///   - userName: its first parameter, UTF-8.
     ///   - access: its second one; nil for a query with one.
-    func texts(_ query: String, _ userName: [UInt8], _ access: Int64?) throws(UserDatabaseError) -> [String]
+    ///   - deadline: milliseconds of the monotonic clock; of no use to a file.
+    func texts(
+        _ query: String, _ userName: [UInt8], _ access: Int64?, deadline: UInt64
+    ) throws(SourceFailure) -> [String]
 }
 
-/// Why a database cannot say anything, in words that follow the name of the source: `cannot be read: …`.
-package struct UserDatabaseError: Error, Equatable, CustomStringConvertible {
-    package let description: String
-
-    package init(_ description: String) { self.description = description }
-}
-
-/// A database of SQLite, which others write. It is opened when it is first asked, and anew after an error.
-final class SQLiteUserDatabase: UserDatabase {
-    let path: String
+/// A database of SQLite, which others write; one thread asks it at a time. It is opened when it is first asked, and
+/// anew after an error.
+final class SQLiteDatabase: SQLDatabase {
+    let identity: String
     private let connection = Locked<SQLiteConnection?>(nil)
 
-    init(_ path: String) { self.path = path }
+    init(_ path: String) { identity = path }
 
-    func texts(_ query: String, _ userName: [UInt8], _ access: Int64?) throws(UserDatabaseError) -> [String] {
-        try connection.withLock { connection throws(UserDatabaseError) in
+    func texts(
+        _ query: String, _ userName: [UInt8], _ access: Int64?, deadline: UInt64
+    ) throws(SourceFailure) -> [String] {
+        try connection.withLock { connection throws(SourceFailure) in
             do throws(SQLiteError) {
                 let open: SQLiteConnection
-                if let connection { open = connection } else { open = try SQLiteConnection(path, .read) }
+                if let connection { open = connection } else { open = try SQLiteConnection(identity, .read) }
                 connection = open
                 return try Self.texts(open, query, userName, access)
             } catch {
                 connection = nil
-                throw UserDatabaseError("cannot be read: \(error)")
+                throw SourceFailure("cannot be read: \(error)")
             }
         }
     }

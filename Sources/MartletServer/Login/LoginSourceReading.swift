@@ -1,6 +1,8 @@
+import BrokerModel
 import Configuration
 import HTTPClient
 import LoginServices
+import MQTTCodec
 import Platform
 import Security
 import Transports
@@ -14,9 +16,27 @@ final class ServiceAccess: Sendable {
     let tokenKeys = Locked<[String: TokenKeyRing]>([:])
     let report: @Sendable (String) -> Void
     private let thread = Locked<HTTPClientLoop?>(nil)
+    /// By the names of the sources whose servers they wait for: one that is slow keeps nobody else waiting.
+    private let waiting = Locked<[String: WorkerPool]>([:])
+    private let throttle: LoginThrottle
 
-    /// - Parameter report: gets lines for the log, on any thread.
-    init(report: @escaping @Sendable (String) -> Void = { _ in }) { self.report = report }
+    /// - Parameters:
+    ///   - throttle: tells whose login is first.
+    ///   - report: gets lines for the log, on any thread.
+    init(throttle: LoginThrottle = LoginThrottle(), report: @escaping @Sendable (String) -> Void = { _ in }) {
+        (self.throttle, self.report) = (throttle, report)
+    }
+
+    /// Threads that wait for the server of a source of logins, which begin when there are logins.
+    func workers(_ name: String) -> WorkerPool {
+        waiting.withLock { waiting in
+            if let known = waiting[name] { return known }
+            let made = WorkerPool(
+                name: "martlet-\(name)", threads: Limits.serverWorkersMax, queue: Limits.pendingServerLoginsMax, throttle: throttle)
+            waiting[name] = made
+            return made
+        }
+    }
 
     /// The thread, which begins when it is first asked for.
     func loop() throws(SystemError) -> HTTPClientLoop {
@@ -28,8 +48,13 @@ final class ServiceAccess: Sendable {
         }
     }
 
-    /// Ends the thread.
+    /// Ends the threads.
     func stop() {
+        let pools = waiting.withLock { waiting in
+            defer { waiting = [:] }
+            return waiting.values
+        }
+        for pool in pools { pool.stop() }
         let ending = thread.withLock { thread in
             defer { thread = nil }
             return thread
@@ -42,6 +67,8 @@ final class ServiceAccess: Sendable {
 struct LoginSourceReading {
     private var problems: [SecurityFileProblem] = []
     private var clients: [(key: String, client: HTTPClient)] = []
+    private var directories: [(ldap: LDAPConfiguration, roles: SecurityDirectory?, source: LDAPLoginSource?)] = []
+    private var databases: [(goAuth: GoAuthConfiguration, sources: [LoginSourceName: any LoginSource])] = []
 
     /// What was wrong since the last call.
     mutating func takeProblems() -> [SecurityFileProblem] {
@@ -52,11 +79,12 @@ struct LoginSourceReading {
     /// - Parameters:
     ///   - logins: what is configured.
     ///   - present: the sources that are no services.
-    ///   - workers: ask databases.
+    ///   - roles: dynamic security, whose roles groups of a directory may name; nil for none.
+    ///   - workers: ask databases that are files.
     ///   - services: by what services are asked.
     mutating func chain(
-        _ logins: LoginConfiguration, _ present: [LoginSourceName: any LoginSource], workers: WorkerPool,
-        _ services: ServiceAccess
+        _ logins: LoginConfiguration, _ present: [LoginSourceName: any LoginSource], roles: SecurityDirectory?,
+        workers: WorkerPool, _ services: ServiceAccess
     ) -> LoginChain {
         var sources = present
         let staleSeconds = logins.unavailable == .allowCached ? Self.staleSeconds : 0
@@ -81,14 +109,22 @@ struct LoginSourceReading {
                 seconds: isCached ? UInt64(goAuth.accessCacheSeconds) : 0, jitterSeconds: UInt64(goAuth.accessJitterSeconds))
             rules = CachedRulesSource(source, cache: services.cache, terms: terms)
         }
-        if let goAuth = logins.goAuth, goAuth.asks(.sqlite, .user), let path = goAuth.databasePath,
-            let query = goAuth.userQuery
+        if let goAuth = logins.goAuth {
+            for (name, source) in databaseSources(goAuth, workers: workers, services) {
+                sources[name] = cached(
+                    source, seconds: goAuth.cachesAnswers ? goAuth.loginCacheSeconds : 0,
+                    jitter: goAuth.cachesAnswers ? goAuth.loginJitterSeconds : 0)
+            }
+        }
+        if logins.ldap.url != nil {
+            if let source = directory(logins.ldap, "martlet_ldap_", roles, services) {
+                sources[.ldap] = cached(source, seconds: logins.cacheSeconds, jitter: logins.cacheJitterSeconds)
+            }
+        } else if let goAuth = logins.goAuth, goAuth.asks(.ldap, .user),
+            let source = directory(goAuth.ldap, "auth_opt_ldap_", nil, services)
         {
-            let queries = DatabaseLoginSource.Queries(
-                user: query, superuser: goAuth.superuserQuery, access: goAuth.accessQuery)
-            sources[.sqlite] = cached(
-                DatabaseLoginSource(sqlite: path, queries, workers: workers),
-                seconds: goAuth.cachesAnswers ? goAuth.loginCacheSeconds : 0,
+            sources[.ldap] = cached(
+                source, seconds: goAuth.cachesAnswers ? goAuth.loginCacheSeconds : 0,
                 jitter: goAuth.cachesAnswers ? goAuth.loginJitterSeconds : 0)
         }
         if let client = client("martlet_http_authorize_url", logins.http.rulesURL, logins.http, services) {
@@ -102,7 +138,8 @@ struct LoginSourceReading {
         for name in logins.chain ?? [] where sources[name] == nil && problems.isEmpty {
             // Dynamic security whose file is missing has been spoken of.
             guard name != .dynamicSecurity else { continue }
-            problems.append(problem("martlet_auth_chain", name.rawValue, "names a source that nothing configures."))
+            problems.append(
+                problem("martlet_auth_chain", name.rawValue, "names a source that nothing configures.", isOfFile: false))
         }
         return LoginChain(
             order.compactMap { sources[$0] }, rules: rules, tallies: services.tallies, report: services.report)
@@ -116,10 +153,89 @@ struct LoginSourceReading {
             case .http: .goAuth
             case .jwt: .jwt
             case .sqlite: .sqlite
+            case .postgres: .postgresql
+            case .redis: .redis
+            case .ldap: .ldap
             }
         }
         let first = [LoginSourceName.jwt, .dynamicSecurity].filter { !named.contains($0) }
         return first + named + LoginSourceName.allCases.filter { !first.contains($0) && !named.contains($0) }
+    }
+
+    /// go-auth's databases, made once for all listeners.
+    private mutating func databaseSources(
+        _ goAuth: GoAuthConfiguration, workers: WorkerPool, _ services: ServiceAccess
+    ) -> [LoginSourceName: any LoginSource] {
+        if let known = databases.first(where: { $0.goAuth == goAuth }) { return known.sources }
+        var sources: [LoginSourceName: any LoginSource] = [:]
+        if goAuth.asks(.sqlite, .user), let path = goAuth.databasePath, let query = goAuth.userQuery {
+            let queries = DatabaseLoginSource.Queries(
+                user: query, superuser: goAuth.superuserQuery, access: goAuth.accessQuery)
+            sources[.sqlite] = DatabaseLoginSource(sqlite: path, queries, workers: workers)
+        }
+        if goAuth.asks(.postgres, .user), let query = goAuth.postgreSQL.userQuery {
+            let asked = goAuth.postgreSQL
+            let queries = DatabaseLoginSource.Queries(user: query, superuser: asked.superuserQuery, access: asked.accessQuery)
+            let settings = PostgreSQLSettings(
+                host: asked.host, port: asked.port, user: asked.user, password: asked.password, database: asked.database,
+                encryption: PostgreSQLSettings.Encryption(rawValue: asked.encryption.rawValue) ?? .verifyFull,
+                authoritiesFile: asked.authoritiesFile, certificateFile: asked.certificateFile, keyFile: asked.keyFile)
+            do throws(TLSFailure) {
+                sources[.postgresql] = try DatabaseLoginSource(
+                    postgreSQL: settings, queries, workers: services.workers("pg"))
+            } catch {
+                let options = ["cafile": "sslrootcert", "certfile": "sslcert", "keyfile": "sslkey"]
+                problems.append(
+                    problem("auth_opt_pg_\(options[error.option] ?? "sslmode")", error.value, "cannot be used: \(error.reason)."))
+            }
+        }
+        if goAuth.asks(.redis, .user) {
+            let settings = RedisSettings(
+                host: goAuth.redis.host, port: goAuth.redis.port, password: goAuth.redis.password,
+                database: goAuth.redis.database)
+            sources[.redis] = DatabaseLoginSource(
+                redis: settings, asksForSuperusers: !goAuth.redis.disablesSuperuser,
+                asksForTopics: !goAuth.redis.disablesRules, workers: services.workers("redis"))
+        }
+        databases.append((goAuth, sources))
+        return sources
+    }
+
+    /// A directory, made once for all listeners that say the same.
+    ///
+    /// - Parameter prefix: of the options that it was configured with.
+    private mutating func directory(
+        _ ldap: LDAPConfiguration, _ prefix: String, _ roles: SecurityDirectory?, _ services: ServiceAccess
+    ) -> LDAPLoginSource? {
+        if let known = directories.first(where: { $0.ldap == ldap && $0.roles === roles }) { return known.source }
+        guard let url = ldap.url, let userEntry = ldap.userEntry else { return nil }
+        var settings = LDAPSettings(url: url, userEntry: userEntry)
+        settings.startsTLS = ldap.startsTLS
+        (settings.authoritiesFile, settings.certificateFile, settings.keyFile) =
+            (ldap.authoritiesFile, ldap.certificateFile, ldap.keyFile)
+        if let entry = ldap.brokerEntry, let password = ldap.brokerPassword { settings.broker = (entry, password) }
+        (settings.userFilter, settings.groupFilter) = (ldap.userFilter, ldap.groupFilter)
+        (settings.superuserFilter, settings.comparedAttribute) = (ldap.superuserFilter, ldap.comparedAttribute)
+        (settings.groupEntry, settings.roleAttribute) = (ldap.groupEntry, ldap.roleAttribute)
+        (settings.topicAttribute, settings.accessAttribute) = (ldap.topicAttribute, ldap.accessAttribute)
+        settings.timeoutMilliseconds = UInt64(ldap.timeoutSeconds) * 1000
+        let lookup = roles.map { directory in
+            { @Sendable (names: [EncodedString]) -> [RoleRules] in directory.rules(ofRoles: names) }
+        }
+        var source: LDAPLoginSource?
+        do throws(LDAPSettingsError) {
+            source = try LDAPLoginSource(settings, roles: lookup, workers: services.workers("ldap"))
+        } catch {
+            var option = error.option
+            if prefix == "auth_opt_ldap_" {
+                option =
+                    ["topic_attribute": "acl_topic_pattern_attribute", "access_attribute": "acl_acc_attribute"][option] ?? option
+            }
+            let isOfFile = ["cafile", "certfile", "keyfile"].contains(option)
+            problems.append(problem("\(prefix)\(option)", error.value, "\(error.reason).", isOfFile: isOfFile))
+        }
+        directories.append((ldap, roles, source))
+        return source
     }
 
     /// go-auth's service, if it has one.
@@ -210,9 +326,11 @@ struct LoginSourceReading {
         return [.init("Authorization", "Bearer \(String(decoding: line, as: UTF8.self))")]
     }
 
-    private func problem(_ option: String, _ value: String, _ words: String) -> SecurityFileProblem {
+    private func problem(
+        _ option: String, _ value: String, _ words: String, isOfFile: Bool = true
+    ) -> SecurityFileProblem {
         var problem = SecurityFileProblem(file: value, message: words)
-        problem.option = option
+        (problem.option, problem.isOfFile) = (option, isOfFile)
         return problem
     }
 
@@ -225,6 +343,12 @@ extension Limits {
     /// other, and services are made for that: Home Assistant's has 64 connections, of which a question takes up to
     /// four.
     static let goAuthQuestionsMax = 8
+
+    /// Threads that wait for one directory or database, each with a connection of its own. Bytes: 1 MiB each at most.
+    static let serverWorkersMax = 8
+
+    /// Logins that wait for such a thread; of more, one is told that the broker is busy.
+    static let pendingServerLoginsMax = 10_000
 
     /// Bytes of a file with a service's token; a longer one is refused.
     static let serviceTokenFileBytesMax = 64 << 10

@@ -120,7 +120,8 @@ extension SecurityTables {
                 present[.introspection] = byToken.introspection
                 present[.passwordFile] = security.authenticator as? any LoginSource
                 present[.dynamicSecurity] = directory.map { DirectoryAuthenticator(directory: $0, next: nil, workers: workers) }
-                security.sources = logins.chain(configuration.logins, present, workers: workers, services)
+                security.sources = logins.chain(
+                    configuration.logins, present, roles: directory, workers: workers, services)
                 security.authenticator = security.sources
                 security.takesRulesFromLogins = configuration.logins.bringsRules || configuration.tokens.isEnabled
                 problems += logins.takeProblems()
@@ -241,7 +242,8 @@ extension SecurityFileProblem {
     func diagnostic(in result: ConfigurationResult) -> Diagnostic {
         let severity: Diagnostic.Severity = severity == .error ? .error : .warning
         guard line == nil else { return Diagnostic(severity: severity, file: FullPath.of(file), line: line, message: message) }
-        let words = advice ?? "\(isAddress ? file : FullPath.of(file)) \(message)"
+        let subject = isAddress ? file : isOfFile ? FullPath.of(file) : "\"\(file)\""
+        let words = advice ?? "\(subject) \(message)"
         let remark = StartRemark(option: option, value: file, message: words)
         return remark.diagnostic(severity, in: result)
     }
@@ -252,7 +254,7 @@ extension SecurityFileProblem {
     /// Says what is in the way of the file, and what to type against it; nil when nothing is.
     private var advice: String? {
         // What makes a file that is missing says itself why it cannot.
-        if option?.hasPrefix("plugin_opt_") == true || isAddress { return nil }
+        if option?.hasPrefix("plugin_opt_") == true || isAddress || !isOfFile { return nil }
         guard let obstacle = FileAdvice.obstacle(toReading: file) else { return nil }
         guard case .missing(let path) = obstacle else { return "\(obstacle.advice())." }
         let missing = MissingFile(path)

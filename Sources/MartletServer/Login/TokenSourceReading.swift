@@ -83,7 +83,9 @@ struct TokenSourceReading {
             do throws(TokenKeyError) {
                 own.append(try VerificationKey(secret: Array(secret.utf8)))
             } catch {
-                problems.append(problem("auth_opt_jwt_secret", "its value", "\(error)."))
+                var refused = problem("auth_opt_jwt_secret", "***", "\(error).")
+                refused.isOfFile = false
+                problems.append(refused)
                 return nil
             }
         }

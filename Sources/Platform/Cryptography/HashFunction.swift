@@ -1,5 +1,17 @@
 internal import COpenSSL
 
+/// MD5, for what others still ask for: PostgreSQL's older way to prove a password. It keeps no secret of its own.
+package enum OutdatedDigest {
+    /// In hexadecimal; nil where OpenSSL is set up to refuse it.
+    package static func md5(_ bytes: [UInt8]) -> String? {
+        let digest = [UInt8](unsafeUninitializedCapacity: 16) { buffer, count in
+            count = EVP_Digest(bytes, bytes.count, buffer.baseAddress, nil, EVP_md5(), nil) == 1 ? 16 : 0
+        }
+        guard digest.count == 16 else { return nil }
+        return digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}
+
 /// The two members of SHA-2 that logins are made of, by libcrypto: plain, keyed (HMAC) and slow (PBKDF2).
 package enum HashFunction {
     case sha256

@@ -121,8 +121,10 @@ public struct SecurityFileProblem: Sendable, Equatable, CustomStringConvertible 
     public var severity: Severity
     /// The option that names the file, where it is known.
     public var option: String?
-    /// As the configuration names it.
+    /// As the configuration names it; or what an option says else, see `isOfFile`.
     public var file: String
+    /// Whether that is a file.
+    public var isOfFile = true
     /// Counted from 1; nil when the whole file is meant.
     public var line: Int?
     /// A sentence with its full stop. Never holds a password or a key.

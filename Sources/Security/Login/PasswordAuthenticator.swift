@@ -149,6 +149,9 @@ public final class WorkerPool: @unchecked Sendable {
         refused?.giveWay()
     }
 
+    /// Whether the threads end: what waits for somebody else is to give up.
+    public var isEnding: Bool { monitor.withLock { isStopping } }
+
     /// Ends the threads; what runs is waited for, what waits is dropped. To be called before the last reference goes.
     public func stop() {
         let ending = monitor.withLock {

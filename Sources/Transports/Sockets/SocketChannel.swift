@@ -207,9 +207,9 @@ public struct BlockingChannel {
         public init(_ reason: String, isLate: Bool = false) { (self.reason, self.isLate) = (reason, isLate) }
     }
 
-    private let channel: any ByteChannel
+    private var channel: any ByteChannel
     /// The channel, if it has layers.
-    private let filtered: FilteredChannel?
+    private var filtered: FilteredChannel?
     private var hasBegun = false
 
     /// Begins to connect.
@@ -220,6 +220,48 @@ public struct BlockingChannel {
             throw Failure(error.reason)
         }
         filtered = channel as? FilteredChannel
+    }
+
+    /// Connects to the first of several addresses that answers, and waits until the connection stands; each has its
+    /// share of the time.
+    ///
+    /// - Parameters:
+    ///   - addresses: in the order in which they are tried.
+    ///   - deadline: in milliseconds of the monotonic clock.
+    public init(toFirstOf addresses: [SocketAddress], deadline: UInt64) throws(Failure) {
+        channel = try Self.connected(toFirstOf: addresses, deadline: deadline)
+    }
+
+    private static func connected(toFirstOf addresses: [SocketAddress], deadline: UInt64) throws(Failure) -> SocketChannel {
+        var failure = Failure("it has no address")
+        for (index, address) in addresses.enumerated() {
+            do throws(SystemError) {
+                let socket = try SocketChannel.connecting(to: address)
+                var entry = pollfd(fd: socket.fileDescriptor, events: Int16(POLLOUT), revents: 0)
+                let now = MonotonicClock.milliseconds()
+                let share = now < deadline ? (deadline - now) / UInt64(addresses.count - index) : 0
+                guard poll(&entry, 1, Int32(clamping: share)) != 0 else {
+                    failure = Failure("it does not answer in time", isLate: true)
+                    continue
+                }
+                guard let error = socket.connectionError() else { return socket }
+                failure = Failure(error.reason)
+            } catch {
+                failure = Failure(error.reason)
+            }
+        }
+        throw failure
+    }
+
+    /// Puts layers on a connection that had none, when both sides have agreed on it: STARTTLS. The next write begins
+    /// their handshakes.
+    public mutating func put(_ layers: ClientLayers) throws(Failure) {
+        do throws(SystemError) {
+            channel = try layers.put(on: channel, workspace: FilterWorkspace())
+        } catch {
+            throw Failure(error.reason)
+        }
+        (filtered, hasBegun) = (channel as? FilteredChannel, false)
     }
 
     /// Waits until the peer has something for us or takes something, once, and does both.

@@ -75,9 +75,9 @@ class Will:
 class Wire:
     """One TCP connection of one protocol version."""
 
-    def __init__(self, port: int, version: str = "mqttv5"):
+    def __init__(self, port: int, version: str = "mqttv5", source: str | None = None):
         self.level = LEVELS[version]
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""
 

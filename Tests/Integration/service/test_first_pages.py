@@ -15,7 +15,9 @@ from harness.waiting import wait_until
 pytestmark = pytest.mark.martlet("its own documentation")
 
 CATALOG = REPOSITORY / "Sources/MartletServer/MartletServer.docc"
-PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "ChangeFromEMQX", "Develop", "HomeAssistant", "LoginsByFile", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens")}
+#: Pages about ways to log in; each has two configurations to copy at least.
+LOGINS = ("HomeAssistant", "LoginsByFile", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens", "LoginsByLDAP", "LoginsByDatabases")
+PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "ChangeFromEMQX", "Develop", *LOGINS)}
 #: Commands whose first argument is a command too.
 PARENTS = ("ctl", "store", "cluster")
 
@@ -132,10 +134,6 @@ def test_a_bridge_brings_retained_messages_over(program, start_broker):
 
 def configurations(page: str) -> list[str]:
     return [block for block in blocks(PAGES[page], "") if block.startswith("listener")]
-
-
-#: Pages about ways to log in; each has two configurations to copy at least.
-LOGINS = ("HomeAssistant", "LoginsByFile", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens")
 
 
 @pytest.mark.parametrize(("page", "index"), [(page, index) for page in LOGINS for index in range(max(2, len(configurations(page))))])
