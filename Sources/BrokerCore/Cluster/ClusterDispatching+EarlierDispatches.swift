@@ -137,7 +137,6 @@ extension BrokerShard {
         (log.earlierDispatches, log.isBetweenIncarnations) = (earlierDispatches, false)
         clusterDispatching.writeDispatch(port, log)
         clusterDispatching.beginIncarnation(log)
-        clusterLogReading.awaitEarlierSteps(log)
         for connection in Array(connections.all) where connection.state == .connected && !connection.client.isLocal {
             guard let session = connection.session, earlierDispatches.waiting.contains(session.key) else { continue }
             disconnecting.refuse(

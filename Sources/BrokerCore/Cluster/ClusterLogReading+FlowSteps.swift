@@ -73,7 +73,7 @@ extension ClusterLogReading {
         return dependency
     }
 
-    func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {
+    private func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {
         port.moves != nil && session.cluster.isClaimed && session.cluster.epoch > 0
     }
 
@@ -115,7 +115,7 @@ extension ClusterLogReading {
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             shard.sessionRows.forgetReceipt(step.packetIdentifier, of: session)
-        case .sent, .acknowledged, .dispatched, .mark, .progress, .subscribed, .unsubscribed: return
+        case .sent, .acknowledged, .dispatched, .mark, .progress: return
         }
     }
 
@@ -129,7 +129,6 @@ extension ClusterLogReading {
             return
         }
         for session in shard.sessions.all where session.cluster.epoch > 0 { forgetKnownSteps(of: session) }
-        writeMarks(moves)
         shard.connecting.openAll(moves)
     }
 
@@ -149,14 +148,9 @@ extension ClusterLogReading {
     }
 
     /// A session is restored from the log, of which this node may have read less than the lost one had written: its
-    /// mark comes behind that, and behind all that counts of this node's earlier incarnations.
+    /// mark comes behind that.
     func mark(_ session: Session, _ moves: SessionMoves) {
         guard let port = shard.cluster, let log = port.log else { return }
-        guard log.unread.isEmpty else {
-            return moves.change(openingOf: session) {
-                $0.mark = $0.mark ?? SessionOpening.Mark(unread: Set(log.places.places.indices))
-            }
-        }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         moves.change(openingOf: session) {
             var mark = $0.mark ?? SessionOpening.Mark(unread: Set(log.places.places.indices))
@@ -169,7 +163,6 @@ extension ClusterLogReading {
 
     /// Puts the marks into the log that are wanted, or may have been lost; to be called about each second.
     func writeMarks(_ moves: SessionMoves) {
-        guard shard.clusterLog?.unread.isEmpty == true else { return }
         let due = moves.underWay.values.filter { session in
             session.opening.mark.map { $0.number == 0 || shard.now >= $0.writtenAt + Limits.markRepeatMilliseconds } ?? false
         }
@@ -186,16 +179,11 @@ extension ClusterLogReading {
         shard.connecting.open(session, moves)
     }
 
-    /// Another incarnation of the node begins with sessions: what earlier ones have put into the log about them is to
-    /// be read first.
-    func awaitEarlierSteps(_ log: ShardLog) {
+    /// A node has joined with sessions of its store: what its last incarnation has put into the log about them is to be
+    /// read first.
+    func beginSteps(_ log: ShardLog) {
         guard shard.sessions.all.contains(where: { $0.cluster.epoch > 0 }) else { return }
         log.unread = Set(log.places.places.indices)
-    }
-
-    /// A node has joined with sessions of its store.
-    func beginSteps(_ log: ShardLog) {
-        awaitEarlierSteps(log)
         for session in shard.sessions.all {
             guard let steps = shard.clusterRows.steps[session.key] else { continue }
             session.opening.newestSteps = steps
@@ -241,7 +229,7 @@ extension BrokerShard {
     /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
     /// `session` is its Client Identifier.
     func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
-        guard !step.isOfDelivery, !step.isOfSession, let log = clusterLog, hearsSteps(isOwn: isOwn),
+        guard !step.isOfDelivery, step.progress == nil, let log = clusterLog, hearsSteps(isOwn: isOwn),
             log.places.isNew(sequence, in: partition)
         else {
             return
@@ -268,14 +256,15 @@ extension BrokerShard {
         {
             moves.holders.record(step, of: session)
         }
-        guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }) else { return }
-        guard !step.isOfSession else {
-            sessionReplay.replay(identifier)?.restoration?.record(step)
-            return
-        }
-        guard let replay = sessionReplay.replay(identifier, lacking: sequence, in: partition, moves) else { return }
+        guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
+            let replay = sessionReplay.replay(identifier, lacking: sequence, in: partition, moves)
+        else { return }
         guard !step.isOfDelivery else {
             replay.restoration?.flows.record(step)
+            return
+        }
+        if let progress = step.progress {
+            replay.restoration?.record(progress, by: step.place.epoch)
             return
         }
         clusterLogReading.learn(step, replay.session)

@@ -89,8 +89,7 @@ extension SessionSaves {
     }
 
     /// - Returns: the partition of the log that is given something, as a bit.
-    @discardableResult
-    func writeProgress(_ save: SessionSave, of session: Session, _ port: ClusterPort) -> UInt64 {
+    private func writeProgress(_ save: SessionSave, of session: Session, _ port: ClusterPort) -> UInt64 {
         guard mayGive(session), session.expiryIntervalSeconds > 0, !session.isReplaying else { return 0 }
         let done = donePlaces(of: session, save)
         // What has come since is looked at again when it is acknowledged; of a client that is away nothing is.
@@ -101,8 +100,7 @@ extension SessionSaves {
         let receipts = shard.clusterLogReading.loggedReceipts(of: session).map {
             SessionProgress.Receipt(packetIdentifier: $0.packetIdentifier, digest: $0.digest)
         }
-        var progress = SessionProgress(done, receipts: receipts)
-        progress.subscriptionsAfter = save.subscriptions.after
+        let progress = SessionProgress(done, receipts: receipts)
         return port.append(SessionStep(FlowStep(.progress(progress), 0, at: place), of: session))
     }
 }
@@ -121,8 +119,7 @@ extension SavedSession {
             known.isBehind(positions)
         else { return saved }
         let receipts = progress.receipts.map { ChunkItem.receipt($0.packetIdentifier, digest: $0.digest) }
-        let unsaved = progress.subscriptionsAfter.map { [ChunkItem.unsaved(after: $0)] } ?? []
-        return encoded(positions, [ChunkItem.steps(after: step.place)] + unsaved + receipts)
+        return encoded(positions, [ChunkItem.steps(after: step.place)] + receipts)
     }
 }
 

@@ -120,8 +120,6 @@ final class SessionMoves {
     var savePosition = 0
     /// Those of which the log is to have how far they have come.
     var progress = ProgressQueue()
-    /// Those whose clients wait until the log has what they have subscribed to.
-    var subscribing: [Session.Identity] = []
     var lastSaveNumber: UInt64 = 0
     /// The number of the newest will.
     var lastWill: UInt64 = 0
@@ -210,9 +208,8 @@ final class SessionImport {
     var hasUnsent = false
     /// Whether the log may have more of what its client has sent.
     var lacksSteps = false
-    /// Whether it comes from what the cluster has stored of it, and what that says beside what it is.
-    var isRestored = false
-    var saved = SessionRestoration.Saved(epoch: 0)
+    /// By which claim the cluster has stored it, if it comes from that.
+    var savedBy: UInt64?
     /// Whether its last chunk is here.
     var isWhole = false
 
@@ -235,8 +232,6 @@ final class SessionSave {
 
     /// The number of what is under way; nil for nothing.
     var underWay: UInt64?
-    /// Whether that says what the session is, and not only how far it has come.
-    var isStateUnderWay = false
     /// Whether the state has changed since it was given.
     var isChanged = false
     /// The connections that wait for what is under way, and for what follows it.
@@ -247,8 +242,6 @@ final class SessionSave {
     var mark: (number: UInt64, places: LogPositions)?
     /// What is known of the places before which nothing is left to do.
     var done: LogPositions?
-    /// The subscriptions that the log has and the cluster's record has not.
-    var subscriptions = UnsavedSubscriptions()
     /// The positions that were given last, and those that the log was given by this claim.
     var places: LogPositions?
     var logged: LogPositions?

@@ -16,7 +16,6 @@ struct SessionSaves {
         else { return }
         shard.storing.beginPacket()
         save.underWay = nil
-        save.subscriptions.saved()
         moves.hasNews = true
         let answers = save.given
         save.given = []
@@ -51,11 +50,10 @@ struct SessionSaves {
             guard save.underWay == nil, !save.isChanged, mayGive(session), session.expiryIntervalSeconds > 0 else { continue }
             let places = donePlaces(of: session, save)
             let isPaid = shard.retainedMessages.hasPaid(session)
-            let isWhole = !isPaid && save.subscriptions.after == nil
-            guard !isWhole || places != nil && places != save.places else { continue }
+            guard isPaid || places != nil && places != save.places else { continue }
             given += 1
             if isPaid { shard.retainedMessages.settlePaid(session) }
-            give(save, of: session, state: isWhole ? nil : state(of: session), places, moves)
+            give(save, of: session, state: isPaid ? state(of: session) : nil, places, moves)
         }
         if given > 0 { moves.hasNews = true }
     }
@@ -152,21 +150,18 @@ struct SessionSaves {
         case .refusal, .endOfRetained, .dispatch, .export: return false
         }
         guard connection.holding.holdsAcknowledgements, let session = connection.session,
-            shard.cluster?.moves != nil, let save = session.save
+            shard.cluster?.moves != nil, let save = session.save,
+            save.isChanged || save.underWay != nil
         else { return false }
         if save.isChanged {
             save.waiting.append((connection.id, .held(answer)))
-        } else if save.subscriptions.serial != 0 {
-            save.subscriptions.waiting.append((save.subscriptions.serial, connection.id, answer))
-        } else if save.underWay != nil, save.isStateUnderWay {
-            save.given.append((connection.id, .held(answer)))
         } else {
-            return false
+            save.given.append((connection.id, .held(answer)))
         }
         return true
     }
 
-    func releaseSaved(_ answer: SessionSave.Answer, _ connection: Connection) {
+    private func releaseSaved(_ answer: SessionSave.Answer, _ connection: Connection) {
         switch answer {
         case .output:
             connection.holding.isAwaitingStore = false
@@ -203,7 +198,7 @@ struct SessionSaves {
 
     func give(_ save: SessionSave, of session: Session, state: [UInt8]?, _ places: LogPositions?, _ moves: SessionMoves) {
         moves.lastSaveNumber += 1
-        (save.underWay, save.isStateUnderWay) = (moves.lastSaveNumber, state != nil)
+        save.underWay = moves.lastSaveNumber
         save.expiryInterval = session.expiryIntervalSeconds
         if let places { save.places = places }
         var saved = SavedSession(
@@ -211,7 +206,6 @@ struct SessionSaves {
             expiryInterval: session.expiryIntervalSeconds, state: state,
             places: places.map { SavedSession.encoded($0, savedReceipts(of: session)) })
         if state != nil {
-            save.subscriptions.given()
             save.isChanged = false
             save.given += save.waiting
             save.waiting = []
@@ -262,8 +256,6 @@ struct SessionSaves {
             }
             writer.append(ChunkItem.subscription(filter, terms))
         }
-        let last = FlowStep.Place(epoch: session.cluster.epoch, number: shard.clusterLog?.lastStep ?? 0)
-        writer.append(ChunkItem.subscriptions(at: last))
         return writer.bytes
     }
 

@@ -65,14 +65,13 @@ import Testing
     }
 
     /// Many sessions of a node that have done all of `done` messages, and had them a second ago; the cluster has stored
-    /// nothing of them since they began, or since they have subscribed.
+    /// nothing of them since they began.
     private func many(
-        _ count: Int, shards: Int, done: Int, qos: QoS = .atLeastOnce, storesSubscriptions: Bool = false
+        _ count: Int, shards: Int, done: Int, qos: QoS = .atLeastOnce
     ) -> (MovingCluster, clients: [TestClient], publisher: TestClient) {
         let cluster = MovingCluster(shards: shards)
         let clients = (0..<count).map { cluster.lasting(EncodedString(Array("c\($0)".utf8)) ?? "", on: 0, "a") }
         let publisher = cluster.lasting("publisher", on: 1)
-        if storesSubscriptions { cluster.saveLogPositions() }
         cluster.storesSaves = false
         publish(cluster, publisher, 0..<done, qos: qos)
         cluster.saveLogPositions()
@@ -139,7 +138,7 @@ import Testing
     @Test(arguments: [false, true]) func `a session is read from where it was a second ago, and not from what is stored`(
         remembers: Bool
     ) {
-        let (cluster, clients, publisher) = many(1, shards: 1, done: 300, storesSubscriptions: true)
+        let (cluster, clients, publisher) = many(1, shards: 1, done: 300)
         cluster.remembersProgress = remembers
         publish(cluster, publisher, 300..<303)
         #expect(texts(of: clients, of: cluster) == [texts(300..<303)])
@@ -208,117 +207,22 @@ import Testing
         #expect(again.texts.contains("0") && again.texts.suffix(2) == ["4", "5"])
     }
 
-    @Test func `SUBACK and UNSUBACK of share groups wait until the cluster has stored what they say`() {
+    @Test func `SUBACK and UNSUBACK wait until the cluster has stored what they say`() {
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0)
         cluster.storesSaves = false
-        client.subscribe("$share/g/a", qos: .atLeastOnce)
+        client.subscribe("a", qos: .atLeastOnce)
         cluster.run()
         #expect(answers(client) == [0, 0])
         // One is under way at a time.
         let count = cluster.savedCount
-        client.subscribe("$share/g/b", qos: .atLeastOnce)
-        client.unsubscribe("$share/g/b")
+        client.subscribe("b", qos: .atLeastOnce)
+        client.unsubscribe("b")
         cluster.run()
         #expect(cluster.savedCount == count)
         cluster.storeSaves()
         #expect(answers(client) == [2, 1])
         #expect(cluster.savedCount == count + 1)
-    }
-
-    @Test func `SUBACK and UNSUBACK wait for the log, and no record is written for them`() {
-        let cluster = MovingCluster()
-        let client = cluster.lasting("client", on: 0)
-        let count = cluster.savedCount
-        cluster.logs = false
-        client.subscribe("a", qos: .atLeastOnce)
-        cluster.run()
-        client.subscribe("b", qos: .atLeastOnce)
-        client.unsubscribe("a")
-        cluster.run()
-        #expect(answers(client) == [0, 0])
-        cluster.logs = true
-        cluster.run()
-        #expect(answers(client) == [2, 1] && cluster.savedCount == count)
-        // The record has it with the next positions, once.
-        cluster.saveLogPositions()
-        #expect(cluster.savedCount == count + 1)
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2, topic: "b")
-        #expect(client.texts == texts(0..<2))
-    }
-
-    @Test func `what the log does not take of a subscription waits for the record`() {
-        let cluster = MovingCluster()
-        let client = cluster.lasting("client", on: 0)
-        (cluster.logs, cluster.storesSaves) = (false, false)
-        client.subscribe("a", qos: .atLeastOnce)
-        cluster.run()
-        cluster.collect()
-        cluster.loseUnlogged()
-        cluster.core(0, name).received(.logFailed(through: .max >> 1, FailedBatches(partitions: .max, isRefused: true)))
-        cluster.run()
-        #expect(answers(client) == [0, 0] && client.isConnected)
-        cluster.storeSaves()
-        #expect(answers(client) == [1, 0])
-        cluster.logs = true
-        cluster.lose(0)
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1)
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2)
-        #expect(again.texts == texts(0..<2))
-    }
-
-    @Test(arguments: [1, 3], [false, true])
-    func `subscriptions that are acknowledged are there when the node and its record of them are gone`(
-        shards: Int, remembers: Bool
-    ) {
-        let cluster = MovingCluster(nodes: 3, shards: shards)
-        cluster.remembersProgress = remembers
-        let client = cluster.lasting("client", on: 0)
-        let publisher = cluster.lasting("publisher", on: 1)
-        // Of all that follows nothing comes into the record.
-        cluster.storesSaves = false
-        for filter in ["a", "b/#", "c"] as [TopicFilter] { client.subscribe(filter, qos: .atLeastOnce) }
-        client.unsubscribe("c")
-        cluster.run()
-        #expect(answers(client) == [3, 1])
-        publish(cluster, publisher, 0..<3)
-        // The log says that these are done, which stands behind the subscriptions.
-        for _ in 0..<2 { cluster.saveLogPositions() }
-        client.unsubscribe("b/#")
-        client.subscribe("d", qos: .exactlyOnce)
-        cluster.run()
-        publish(cluster, publisher, 3..<5)
-        cluster.lose(0)
-        cluster.storesSaves = true
-        let again = cluster.nodes[2].client("client")
-        cluster.connect(again, to: 2)
-        #expect(again.connack?.sessionPresent == true && again.texts == texts(3..<5))
-        for (number, topic) in (["a", "b/x", "c", "d"] as [EncodedString]).enumerated() {
-            publish(cluster, publisher, 5 + number..<6 + number, topic: topic)
-        }
-        #expect(again.texts == ["3", "4", "5", "8"])
-    }
-
-    @Test func `a subscription of an earlier session of the client does not come back`() {
-        let cluster = MovingCluster(nodes: 3)
-        let client = cluster.lasting("client", on: 0)
-        cluster.storesSaves = false
-        client.subscribe("a", qos: .atLeastOnce)
-        cluster.run()
-        client.lose()
-        cluster.storesSaves = true
-        cluster.connect(client, to: 1, clean: true)
-        client.subscribe("b", qos: .atLeastOnce)
-        cluster.run()
-        cluster.lose(1)
-        let again = cluster.nodes[2].client("client")
-        cluster.connect(again, to: 2)
-        #expect(again.connack?.sessionPresent == true)
-        let publisher = cluster.lasting("publisher", on: 2)
-        publish(cluster, publisher, 0..<1)
-        publish(cluster, publisher, 1..<2, topic: "b")
-        #expect(again.texts == ["1"])
     }
 
     @Test func `CONNACK of a new session waits for the cluster, one of a session that is known or that ends does not`() {
