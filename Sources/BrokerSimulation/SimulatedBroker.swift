@@ -42,6 +42,8 @@ public final class SimulatedBroker {
     public let recovered: RecoverySummary
     let settings: BrokerSettings
 
+    /// What all shards count together.
+    public let sessionCount = SimulatedSessionCount()
     package var shards: [SimulatedShard]
     package var random: SeededGenerator
     private var nextShard = 0
@@ -64,8 +66,7 @@ public final class SimulatedBroker {
         self.settings = settings
         now = start
         random = SeededGenerator(seed: seed)
-        let sessionCount = SimulatedSessionCount()
-        let cores = (0..<shards).map { index in
+        let cores = (0..<shards).map { [sessionCount] index in
             BrokerShard(
                 index: index, shardCount: shards, settings: settings, seed: store?.seed ?? seed,
                 random: SeededGenerator(seed: seed &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(index)), sessionCount: sessionCount,

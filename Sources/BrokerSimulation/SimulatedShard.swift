@@ -1,6 +1,7 @@
 public import BrokerCore
-package import BrokerModel
+public import BrokerModel
 import Bytes
+public import MQTTCodec
 
 /// The owner of a client inside the broker, which gets the client's events.
 package protocol LocalEventReceiver: AnyObject {
@@ -80,6 +81,12 @@ public final class SimulatedSessionCount: SessionCount, @unchecked Sendable {
     }
 
     public func leave() { value -= 1 }
+
+    public private(set) var users = UserPlaces()
+
+    public func enter(_ bound: UserBound, of user: EncodedString, max: Int?) -> Bool { users.enter(bound, of: user, max: max) }
+
+    public func leave(_ bound: UserBound, of user: EncodedString, count: Int) { users.leave(bound, of: user, count: count) }
 }
 
 /// The transports of one shard: takes the output of its connections and knows them by their number.

@@ -96,6 +96,13 @@ extension AcceptedOptionTests {
         .global("martlet_max_connections_per_network 5 /16 /64") {
             $0.limits.connectionsPerNetwork = NetworkConnectionLimit(count: 5, ipv4Bits: 16, ipv6Bits: 64)
         },
+        .global("martlet_max_connections_per_user 9") { $0.limits.connectionsPerUserMax = 9 },
+        .global("martlet_max_sessions_per_user 9") { $0.limits.sessionsPerUserMax = 9 },
+        .global("martlet_max_subscriptions_per_user 0") { $0.limits.subscriptionsPerUserMax = nil },
+        .global("martlet_default_rule read public/#\nmartlet_default_rule a b") {
+            $0.limits.defaultRules = ["read public/#", "a b"]
+            $0.listeners[0].defaultRules = ["read public/#", "a b"]
+        },
         .global("martlet_clientid_prefix %u-") {
             $0.limits.userIdentifierPrefix = "%u-"
             $0.listeners[0].userIdentifierPrefix = "%u-"
@@ -273,6 +280,7 @@ extension AcceptedOptionTests {
         .listener("listener_auto_id_prefix x-") { $0.security.assignedIdentifierPrefix = "x-" },
         .listener("use_username_as_clientid true") { $0.usesUserNameAsClientIdentifier = true },
         .listener("mount_point a/") { $0.mountPoint = "a/" },
+        .listener("mount_point %u/%{client_attrs.site}/") { $0.mountPoint = "%u/%{client_attrs.site}/" },
         .listener("max_connections 5") { $0.connectionsMax = 5 },
         .listener("max_connections -1") { $0.connectionsMax = nil },
         .listener("max_qos 0") { $0.qosMax = 0 },
@@ -292,6 +300,7 @@ extension AcceptedOptionTests {
         .listener("martlet_deny_from 10.0.0.0/8") { $0.addresses.denied = ["10.0.0.0/8"].compactMap { NetworkRange($0) } },
         .listener("martlet_allow_from_file a\nmartlet_allow_from_file b c") { $0.addresses.allowedFiles = ["a", "b c"] },
         .listener("martlet_deny_from_file a") { $0.addresses.deniedFiles = ["a"] },
+        .listener("martlet_default_rule write,qos=1 %c/#") { $0.defaultRules = ["write,qos=1 %c/#"] },
         .listener("martlet_clientid_prefix a-") { $0.userIdentifierPrefix = "a-" },
         .listener("martlet_max_connections_per_second 7") { $0.connectionsPerSecondMax = 7 },
         .listener("websockets_origin http://a\nwebsockets_origin http://b") { $0.webSocketOrigins = ["http://a", "http://b"] },
@@ -326,6 +335,10 @@ extension AcceptedOptionTests {
         },
         .listener("martlet_certificate_and_login true") { $0.tls.requiresPasswordToo = true },
         .listener("martlet_certificate_known_user true") { $0.tls.requiresKnownUser = true },
+        .listener("\(mutual)martlet_certificate_attribute department ou") {
+            useMutual(&$0)
+            $0.tls.certificateAttributes = [CertificateAttribute(name: "department", part: .organizationalUnit)]
+        },
         .listener("\(mutual)martlet_certificate a b\nmartlet_certificate c d") {
             useMutual(&$0)
             $0.tls.namedCertificates = [

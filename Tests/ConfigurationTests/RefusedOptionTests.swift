@@ -187,7 +187,14 @@ import Testing
         ("listener 1\naccept_protocol_versions 3,6", #"found "3,6", expected some of 3, 4 and 5 with commas between them."#),
         ("listener 1\naccept_protocol_versions ,", #"found ",", expected some of 3, 4 and 5 with commas between them."#),
         ("listener 1\nsocket_domain ipv5", #"found "ipv5", expected ipv4 or ipv6."#),
-        ("listener 1\nmount_point a/#", #"found "a/#", expected a text without the wildcards + and #."#),
+        (
+            "listener 1\nmount_point a/#",
+            ##"found "a/#", expected a text without the wildcards + and #, in which %u is the user name, %c the client identifier, and %{client_attrs.NAME} an attribute of the login."##
+        ),
+        (
+            "listener 1\nmount_point %{floor}/",
+            ##"found "%{floor}/", expected a text without the wildcards + and #, in which %u is the user name, %c the client identifier, and %{client_attrs.NAME} an attribute of the login."##
+        ),
         ("listener 1\nenable_proxy_protocol 3", #"found "3", expected 1 or 2."#),
         (
             "listener 1\nmartlet_proxy_trusted proxy.example",
@@ -224,6 +231,22 @@ import Testing
         (
             "listener 1\nmartlet_certificate_clientid san",
             #"found "san", expected cn, subject, san-uri, san-dns, san-email or spiffe, and perhaps which one of several, 1 to 100, such as san-uri 1."#
+        ),
+        (
+            "listener 1\nmartlet_certificate_group ou=Pumps",
+            #"found "ou=Pumps", expected a part of the certificate, such as ou, or a part, its value and the group, such as ou=Pumps pumps."#
+        ),
+        (
+            "listener 1\nmartlet_certificate_role ou",
+            "it needs TLS and certificates of the clients: certfile, keyfile, cafile and require_certificate true."
+        ),
+        (
+            "listener 1\ncertfile c\nkeyfile k\ncafile a\nrequire_certificate true\nmartlet_certificate_group ou",
+            "it needs dynamic security, which has the groups and roles: plugin mosquitto_dynamic_security.so, and plugin_opt_config_file PATH."
+        ),
+        (
+            "listener 1\nmartlet_certificate_attribute a b",
+            #"found "a b", expected a name and a part of the certificate, such as department ou."#
         ),
         ("listener 1\nmartlet_certificate a", #"found "a", expected two files, a certificate and its key."#),
         ("listener 1\ntls_version tlsv1.1", #"found "tlsv1.1", expected tlsv1.2 or tlsv1.3."#),

@@ -64,7 +64,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("write,qos=3", "\"qos=3\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes, retain=no or from=ADDRESS"),
+        (
+            "write,qos=3",
+            "\"qos=3\" is not a condition; expected qos=0, qos=1, qos=2, qos<=1, retain=yes, retain=no or from=ADDRESS"
+        ),
         ("write,", "\"\" is not a condition"),
         ("read,qos=1", "\"read,qos=1\": qos and retain are for what is published; write them behind write or readwrite."),
         ("deny,retain=yes", "\"deny,retain=yes\": qos and retain are for what is published"),
@@ -139,9 +142,27 @@ import Testing
         #expect(file.control.policy(userName: nil, clientIdentifier: "c", origin: .anyone).writes("sites/b/c"))
     }
 
+    @Test func `default rules hold for those who have none of their own`() throws {
+        let rules = try AccessControlFile.defaultRules(["read public/#", "readwrite,from=10.0.0.0/8 own/%c/#"])
+        let control = AccessControl(try read("user anna\ntopic read a\npattern read all/%u\n").control, defaults: rules)
+        func policy(_ user: EncodedString?, as identifier: EncodedString = "c") -> AccessPolicy {
+            control.policy(userName: user, clientIdentifier: identifier, origin: .address("10.0.0.1"))
+        }
+        let (anna, bob) = (policy("anna"), policy("bob"))
+        #expect(anna.reads("a") && !anna.reads("public/x") && !anna.writes("own/c/x") && anna.reads("all/anna"))
+        #expect(!bob.reads("a") && bob.reads("public/x") && bob.writes("own/c/x") && !bob.writes("own/d/x") && bob.reads("all/bob"))
+        #expect(policy(nil).reads("public/x") && !policy("bob", as: "+").reads("own/x/y"))
+        #expect(bob.explanation(of: .receive, topic: "public/x").decider == .defaultRule)
+        let alone = AccessControl(nil, defaults: rules).policy(userName: "bob", clientIdentifier: "c")
+        #expect(alone.reads("public/x") && !alone.writes("public/x"))
+        let error = try #require(throws: SecurityFileError.self) { try AccessControlFile.defaultRules(["read a", "some b"]) }
+        #expect(error.description.contains("\"some\" is not an access type"))
+    }
+
     @Test func `an attribute that does not stand for anything is warned about`() throws {
         let file = try read(
-            "topic read a/%{client_attrs.floor}\npattern read a/x%{client_attrs.floor}\npattern read %{floor}/%c\npattern read a/%{client_attrs.}\n")
+            "topic read a/%{client_attrs.floor}\npattern read a/x%{client_attrs.floor}\npattern read %{floor}/%c\npattern read a/%{client_attrs.}\n"
+        )
         #expect(file.warnings.map(\.line) == [1, 2, 3, 4])
         #expect(file.warnings[0].message.contains("in lines that begin with pattern only"))
         // As mosquitto reads such a line.

@@ -57,8 +57,12 @@ import Testing
         try file.change(
             line: 1, from: "topic write,qos<=1,from=10.0.0.0/8 a b", access: "readwrite", conditions: "retain=no", topic: "a b")
         #expect(lines(file)[0] == "topic readwrite,retain=no a b")
-        #expect(throws: AccessFileEdit.Complaint.self) { try file.add(.init(.anonymous, access: "read", conditions: "qos=1", topic: "a")) }
-        #expect(throws: AccessFileEdit.Complaint.self) { try file.add(.init(.anonymous, access: "write", conditions: "qos=1 x", topic: "a")) }
+        #expect(throws: AccessFileEdit.Complaint.self) {
+            try file.add(.init(.anonymous, access: "read", conditions: "qos=1", topic: "a"))
+        }
+        #expect(throws: AccessFileEdit.Complaint.self) {
+            try file.add(.init(.anonymous, access: "write", conditions: "qos=1 x", topic: "a"))
+        }
         _ = try file.add(.init(.anonymous, access: "deny", conditions: "from=::1", topic: "a"))
         #expect(lines(file)[2] == "topic deny,from=::1 a")
     }

@@ -243,7 +243,9 @@ struct FileAnswers {
             .boolean("allowed", \.isAllowed),
             .text("reason", \.words),
             .text(
-                "decided_by", as: .choice(["line", "no_line", "role", "no_role", "default", "no_rules", "login", "ban"]), \.decider),
+                "decided_by",
+                as: .choice(["line", "no_line", "role", "no_role", "default", "default_rule", "no_rules", "login", "ban"]),
+                \.decider),
             .textOrNull("file") { $0.explanation?.file },
             .integerOrNull("line") { if case .line(let number) = $0.explanation?.decider { number } else { nil } },
             .textOrNull("role") { if case .role(let name) = $0.explanation?.decider { name } else { nil } },
@@ -284,6 +286,11 @@ struct FileAnswers {
         return switch explanation.decider {
         case .line(let line): (yes, "\(word): \(file):\(line) \(yes ? "allows" : "denies") it.", "line")
         case .noLine: (yes, "\(word): no line of \(file) allows it.", "no_line")
+        case .defaultRule:
+            (
+                yes, "\(word): martlet_default_rule \(yes ? "allows" : "denies") it, as there are no rules for this client.",
+                "default_rule"
+            )
         case .role(let name): (yes, "\(word): the role \(name) \(yes ? "allows" : "denies") it.", "role")
         case .defaultAccess: (yes, "\(word): no role says anything, and the default access allows it.", "default")
         case .noRole: (yes, "\(word): no role allows it.", "no_role")

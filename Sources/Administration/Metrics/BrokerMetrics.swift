@@ -248,6 +248,9 @@ extension MetricFamily {
         .counter("martlet_access_denied_total", "Actions that access rules denied.") { broker in
             DeniedAction.allCases.map { ([("action", $0.rawValue)], Double(broker.sum.denials[$0])) }
         },
+        .counter("martlet_user_bound_refused_total", "What users were refused because they had as many as they may.") { broker in
+            UserBound.allCases.map { ([("bound", $0.rawValue)], Double(broker.sum.userRefusals[$0])) }
+        },
     ]
 
     private static let topics: [MetricFamily] = [

@@ -403,7 +403,8 @@ enum SchemaCatalogue {
                 "RuleConditions",
                 .text(
                     0...Limits.textParameterBytesMax,
-                    pattern: #"^((qos(<=|=)[0-2]|retain=(yes|no)|from=[0-9A-Fa-f:./]+)(,(qos(<=|=)[0-2]|retain=(yes|no)|from=[0-9A-Fa-f:./]+))*)?$"#
+                    pattern:
+                        #"^((qos(<=|=)[0-2]|retain=(yes|no)|from=[0-9A-Fa-f:./]+)(,(qos(<=|=)[0-2]|retain=(yes|no)|from=[0-9A-Fa-f:./]+))*)?$"#
                 ).described(
                     """
                     What the rule asks beside the topic, with commas between: qos=0, qos=1, qos=2, qos<=1, retain=yes and retain=no of \

@@ -23,7 +23,10 @@ struct Authentication {
             ask(connect, .password(userName: connect.packet.userName, password: connect.packet.password), connection)
         } else if policy.userNameSource == .login ? policy.allowsAnonymous : !policy.requiresPasswordToo {
             shard.figures.count(.accepted, connection)
-            connect.state = .verified(VerifiedLogin(userName: connect.userName, authenticationData: nil))
+            connect.state = .verified(
+                VerifiedLogin(
+                    userName: connect.userName, authenticationData: nil,
+                    grant: .adding(connection.info.certificateClaims, to: nil)))
         } else {
             throw ConnectRefusal(
                 .notAuthorized, "a login is needed.", failure: connect.packet.userName == nil ? .noUserName : .noUsersKnown)
@@ -97,7 +100,9 @@ struct Authentication {
             if policy.usesUserNameAsClientIdentifier || !connect.isNamed { try shard.connecting.giveIdentifier(connect, policy) }
             connect.awaited = .nothing
             connect.state = .verified(
-                VerifiedLogin(userName: connect.userName, authenticationData: data, grant: grant))
+                VerifiedLogin(
+                    userName: connect.userName, authenticationData: data,
+                    grant: .adding(connection.info.certificateClaims, to: grant)))
             shard.connecting.leaveIfElsewhere(connect, connection)
         case .challenge(let data):
             if !shard.sending.sendAuth(.continueAuthentication, data: data, to: connection) {
@@ -206,7 +211,9 @@ struct Authentication {
                 return
             }
             extras.isReauthenticating = false
-            if let grant { shard.accessChecks.renewGrant(grant, connection) }
+            if let grant, let whole = LoginGrant.adding(connection.info.certificateClaims, to: grant) {
+                shard.accessChecks.renewGrant(whole, connection)
+            }
             shard.figures.count(.accepted, connection)
             answerAuth(.success, data, connection)
         case .challenge(let data):
@@ -296,7 +303,7 @@ extension BrokerShard {
             else { continue }
             let method = connection.extras?.authenticationMethod
             let way = ConnectedLogin(
-                info: connection.info, userName: login.userName, method: method, source: login.grant?.source)
+                info: connection.info, userName: login.userName, method: method, source: login.grant?.loginSource)
             guard !holds(way) else { continue }
             connect.state = .identified
         }
@@ -304,7 +311,7 @@ extension BrokerShard {
         where connection.state == .connected && !connection.client.isLocal {
             let login = ConnectedLogin(
                 info: connection.info, userName: connection.client.userName, method: connection.extras?.authenticationMethod,
-                source: connection.session?.grant?.source)
+                source: connection.session?.grant?.loginSource)
             let source = settings.listeners[connection.info.listener].userNameSource
             let isVouchedFor =
                 source == .login || login.method != nil

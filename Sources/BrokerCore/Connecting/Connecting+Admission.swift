@@ -11,6 +11,8 @@ struct ExistingSession {
     let isForeign: Bool
     /// Whether it ends, whatever is in it: the client wants it so, or it is another user's.
     let endsSession: Bool
+    /// What the client has taken of its user's places.
+    var places: CountedUser?
 }
 
 /// The last two steps of a CONNECT: its session becomes this node's, and the client is let in.
@@ -25,13 +27,38 @@ extension Connecting {
         // The login may have told who the user is, and the list of bans may be another one meanwhile.
         try shard.authentication.checkIsWelcome(connect, connection)
         try checkUserPrefix(connect, login.userName, shard.settings.policy(of: connection.info.listener))
-        let existing = existingSession(connect, login, connection)
+        try giveMountPoint(connect, login, connection)
+        var existing = existingSession(connect, login, connection)
         try checkMemory(existing)
         try checkOwner(existing, connection)
         try checkStore(connect, existing)
         if try needsClaim(connect, existing, connection) { return sendClaim(connect, login, existing, connection) }
+        existing.places = try shard.userBounds.takePlaces(existing, of: login.userName, connection)
         try enterSessionCount(existing)
         connect.state = .claimed(login, existing)
+    }
+
+    /// Who the client is is known by now, and so is what its topics begin with.
+    private func giveMountPoint(_ connect: PendingConnect, _ login: VerifiedLogin, _ connection: Connection) throws(ConnectRefusal)
+    {
+        let policy = shard.settings.policy(of: connection.info.listener)
+        let mountPoint =
+            policy.accessControl?.mountPoint(of: login.userName, in: login.grant?.memberships ?? AccessMemberships())
+            ?? policy.mountPoint
+        guard !mountPoint.isEmpty else {
+            connect.mountPoint = []
+            return
+        }
+        do throws(MountPoint.Refusal) {
+            connect.mountPoint = try mountPoint.prefix(
+                userName: login.userName, clientIdentifier: connect.packet.clientIdentifier,
+                attributes: login.grant?.attributes ?? [])
+        } catch {
+            throw ConnectRefusal(.notAuthorized, "\(error.words).", failure: .reported(error.words))
+        }
+        if mountPoint.fixed == nil || mountPoint != policy.mountPoint, let will = connect.packet.will {
+            try checkWillTopic(will, connect.mountPoint)
+        }
     }
 
     private func existingSession(
@@ -40,8 +67,8 @@ extension Connecting {
         // Whatever becomes of it, CONNACK tells of it.
         let hadRow = shard.sessions.find(connect.packet.clientIdentifier)?.storage.isStored ?? false
         let session = livingSession(connect.packet.clientIdentifier, isClaimed: connect.epoch != nil)
-        let mountPoint = shard.settings.policy(of: connection.info.listener).mountPoint
-        let isForeign = session.map { !shard.accessChecks.belongs($0, to: login.userName, mountPoint: mountPoint) } ?? false
+        let isForeign =
+            session.map { !shard.accessChecks.belongs($0, to: login.userName, mountPoint: connect.mountPoint) } ?? false
         return ExistingSession(
             session: session, hadRow: hadRow, isForeign: isForeign, endsSession: connect.packet.cleanStart || isForeign)
     }
@@ -92,6 +119,7 @@ extension Connecting {
     /// A new session takes a place among all that may be; one that is there has it.
     private func enterSessionCount(_ existing: ExistingSession) throws(ConnectRefusal) {
         if existing.session == nil, !shard.sessions.ofBroker.enter(max: shard.settings.sessionsMax) {
+            shard.userBounds.giveBack(existing.places)
             throw ConnectRefusal(.serverBusy, "the broker has no room for more clients.")
         }
     }
@@ -105,6 +133,7 @@ extension Connecting {
         let policy = shard.settings.policy(of: connection.info.listener)
         takeOver(existing, for: connection, login)
         let (session, isPresent) = resumeOrMake(existing, connect)
+        shard.userBounds.settle(existing.places, session)
         bind(connection, to: session, connect, login, policy)
         reportBound(connection, session, connect)
         let isAnswered = acknowledge(connect, login, session, isPresent: isPresent, connection, policy)
@@ -194,13 +223,13 @@ extension Connecting {
         connection.connectedAt = shard.now
         connection.holding.holdsAcknowledgements = policy.holdsAcknowledgements
         setTerms(of: session, connect, connection)
-        shard.accessChecks.grantAccess(session, connection, login.grant)
+        shard.accessChecks.grantAccess(session, connection, login.grant, mountPoint: connect.mountPoint)
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         shard.armKeepAlive(connection, seconds: keepAliveSeconds(of: connect))
         chooseFrames(connection, connect, policy)
-        applyLimits(to: connection, policy)
-        setWill(connect, session, connection, policy)
+        applyLimits(to: connection, connect)
+        setWill(connect, session, connection)
         shard.memoryBound.recount(session)
     }
 
@@ -223,28 +252,28 @@ extension Connecting {
         let aliases = min(connect.packet.properties.topicAliasMaximum ?? 0, policy.sentTopicAliasMaximum)
         if aliases > 0 { connection.makeExtras().sentAliases = SentAliases(maximum: aliases) }
         let takesAnySize = connection.maximumPacketSize == BrokerSettings.packetBytesLargest
-        if aliases > 0 || !takesAnySize || !policy.mountPoint.isEmpty { connection.frameKind = .own }
+        if aliases > 0 || !takesAnySize || !connect.mountPoint.isEmpty { connection.frameKind = .own }
     }
 
     /// What only few brokers ask for: rates, and topics that look different from inside.
-    private func applyLimits(to connection: Connection, _ policy: ListenerPolicy) {
+    private func applyLimits(to connection: Connection, _ connect: PendingConnect) {
         if shard.settings.messagesPerSecondMax > 0 {
             connection.makeExtras().messageRate = RateGauge(perSecond: shard.settings.messagesPerSecondMax, now: shard.now)
         }
         if shard.settings.bytesPerSecondMax > 0 {
             connection.makeExtras().byteRate = RateGauge(perSecond: shard.settings.bytesPerSecondMax, now: shard.now)
         }
-        if !policy.mountPoint.isEmpty { connection.makeExtras().mountPoint = policy.mountPoint }
+        if !connect.mountPoint.isEmpty { connection.makeExtras().mountPoint = connect.mountPoint }
     }
 
     /// The will goes with the session from now on, if its client may publish it.
-    private func setWill(_ connect: PendingConnect, _ session: Session, _ connection: Connection, _ policy: ListenerPolicy) {
+    private func setWill(_ connect: PendingConnect, _ session: Session, _ connection: Connection) {
         (session.will, session.willName) = (nil, nil)
         guard var will = connect.packet.will else { return }
-        if !policy.mountPoint.isEmpty {
+        if !connect.mountPoint.isEmpty {
             // CONNECT was refused for it, unless the rules have changed while the login was awaited: it goes nowhere
             // else.
-            guard let topic = will.topic.mounted(policy.mountPoint) else { return }
+            guard let topic = will.topic.mounted(connect.mountPoint) else { return }
             will.topic = topic
         }
         if let words = shard.bridgeStateTopics.willObjection(will, of: session) {

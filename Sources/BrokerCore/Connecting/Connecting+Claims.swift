@@ -109,7 +109,7 @@ extension Connecting {
             let claim = SessionClaim(
                 identifier: Array(identifier.bytes), expiryInterval: expiryInterval(of: connect),
                 cleanStart: existing.endsSession, hasSession: existing.session != nil, epoch: existing.session?.cluster.epoch ?? 0,
-                userName: login.userName, mountPoint: shard.settings.policy(of: connection.info.listener).mountPoint)
+                userName: login.userName, mountPoint: connect.mountPoint)
             shard.effects.append(.cluster(.claim(claim)))
             return
         }

@@ -112,7 +112,8 @@ struct Connecting {
         if will.retain, !shard.settings.retainAvailable {
             throw ConnectRefusal(.retainNotSupported, "retained messages are switched off.")
         }
-        try checkWillTopic(will, policy)
+        // Where it depends on the client what its topics begin with, that is looked at when the client is known.
+        if let mountPoint = policy.mountPoint.fixed { try checkWillTopic(will, mountPoint) }
         if shard.settings.validatesPayloadFormat, will.properties.payloadFormatIndicator == 1,
             will.payload.withUnsafeBytes(UTF8Validation.validate) != nil
         {
@@ -123,9 +124,9 @@ struct Connecting {
         }
     }
 
-    private func checkWillTopic(_ will: Will, _ policy: ListenerPolicy) throws(ConnectRefusal) {
+    func checkWillTopic(_ will: Will, _ mountPoint: [UInt8]) throws(ConnectRefusal) {
         // As it is called inside the broker, where it must hold what any topic does.
-        guard let topic = will.topic.mounted(policy.mountPoint), !shard.publishing.isTooLong(topic.bytes) else {
+        guard let topic = will.topic.mounted(mountPoint), !shard.publishing.isTooLong(topic.bytes) else {
             throw ConnectRefusal(.topicNameInvalid, "the Will Topic is too long.")
         }
         if shard.publishing.isTooDeep(topic.bytes) {
@@ -279,7 +280,7 @@ public struct HandOver: Sendable {
     public var connectedLogin: ConnectedLogin? {
         login.map {
             ConnectedLogin(
-                info: info, userName: $0.userName, method: connect.properties.authenticationMethod, source: $0.grant?.source)
+                info: info, userName: $0.userName, method: connect.properties.authenticationMethod, source: $0.grant?.loginSource)
         }
     }
 }

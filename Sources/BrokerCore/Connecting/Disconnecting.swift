@@ -132,6 +132,7 @@ struct Disconnecting {
         session.connection = nil
         session.times.disconnectedAt = shard.now
         shard.drops.reportDrops(of: session)
+        shard.userBounds.connectionEnded(session)
         shard.statistics.clientsConnected -= 1
         if connection.client.isLocal { shard.statistics.localClientsConnected -= 1 }
         shard.sessionRows.keepFlows(of: session)

@@ -70,6 +70,8 @@ final class PendingConnect {
     var isNamed: Bool
     /// Whether the broker chose it, so that CONNACK tells it.
     var hasAssignedIdentifier = false
+    /// What the client's topics begin with inside the broker; known when its login is.
+    var mountPoint: [UInt8] = []
     /// Whether it has waited for others: it does so once.
     var hadTurn = false
     /// By which claim this node keeps the session; nil before the cluster has said so, and where sessions are not the

@@ -21,13 +21,15 @@ extension SessionRows {
         session.owner.userName = row.userName
         session.owner.isUnclaimed = row.isUnclaimed
         session.owner.listener = row.listener.index(among: shard.settings)
-        session.mountPoint = row.mountPoint ?? session.owner.listener.map { shard.settings.policy(of: $0).mountPoint } ?? []
+        session.mountPoint =
+            row.mountPoint ?? session.owner.listener.flatMap { shard.settings.policy(of: $0).mountPoint.fixed } ?? []
         (session.will, session.willName) = (row.will, row.willName)
         session.times.endsAt = row.endsAt.map { shard.shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shard.shardClock($0) } ?? .max
         (session.logFloor, session.cluster.epoch) = (row.logFloor, row.epoch)
         if row.lacksLog { session.phase = .replaying(nil) }
         session.stepFloor = row.stepFloor ?? FlowStep.Place(epoch: row.epoch, number: 0)
+        shard.userBounds.restore(session)
         shard.accessChecks.renewAccess(session)
         session.bounds.isQueueDoubtful = true
         shard.memoryBound.recount(session)
@@ -49,6 +51,7 @@ extension SessionRows {
     }
 
     func restore(_ row: StoredSubscription, of session: Session, number: UInt64, among shards: [BrokerShard]) {
+        shard.userBounds.restoreSubscription(of: session)
         if let shareName = row.filter.shareName {
             restoreMembership(
                 GroupName(shareName: shareName, filter: Array(row.filter.matchingBytes)), row.terms, of: session, number, shards)

@@ -12,8 +12,10 @@ struct AccessChecks {
 
     /// Gives the session the rights of the client that has just connected, whose it is from now on.
     ///
-    /// - Parameter grant: what its login brought along.
-    func grantAccess(_ session: Session, _ connection: Connection, _ grant: LoginGrant?) {
+    /// - Parameters:
+    ///   - grant: what its login brought along.
+    ///   - mountPoint: what its topics begin with inside the broker.
+    func grantAccess(_ session: Session, _ connection: Connection, _ grant: LoginGrant?, mountPoint: [UInt8]) {
         let isKnown =
             session.owner.userName == connection.client.userName && session.owner.listener == connection.info.listener
             && session.grant === grant && !session.awaitsGrant
@@ -24,7 +26,7 @@ struct AccessChecks {
         if let expiry = grant?.expiresAt { connection.makeExtras().loginEndsAt = shard.shardClock(expiry) }
         session.owner.userName = connection.client.userName
         session.owner.listener = connection.info.listener
-        session.mountPoint = shard.settings.policy(of: connection.info.listener).mountPoint
+        session.mountPoint = mountPoint
         session.owner.isUnclaimed = false
         session.owner.isBrokersOwn = connection.info.listener == BrokerSettings.ownListener
         if !isKnown { session.retainedSource = nil }
@@ -47,8 +49,8 @@ struct AccessChecks {
         let access = AccessControl.policy(
             policy?.accessControl, userName: session.owner.userName, clientIdentifier: session.clientIdentifier,
             grant: session.grant, origin: origin)
-        // What rules the login of a client that is away will bring is not known, nor from where it will come: what comes
-        // for it waits, and is judged when it is back.
+        // What rules the login of a client that is away will bring is not known, nor from where it will come: what
+        // comes for it waits, and is judged when it is back.
         session.awaitsGrant =
             session.connection == nil
             && (session.grant == nil && policy?.takesRulesFromLogins == true || origin == .unknown && access?.asksAddress == true)
@@ -95,8 +97,8 @@ struct AccessChecks {
     }
 
     /// The rules in force for somebody who came in by a listener, all of which must agree; those of every listener if
-    /// that one is no more. Attributes and address are not known any more: rules that allow something hold whatever they
-    /// ask of them.
+    /// that one is no more. Attributes and address are not known any more: rules that allow something hold whatever
+    /// they ask of them.
     func policies(
         ofListener listener: Int?, userName: EncodedString?, clientIdentifier: EncodedString
     ) -> [AccessPolicy] {

@@ -9,17 +9,23 @@ public struct RightsChange: Sendable {
     public var hasAnonymous: Bool
     /// Everybody, whatever else it says.
     public var hasEverybody: Bool
+    /// Those who have groups or roles by their certificates, whatever they are called.
+    public var hasMembers: Bool
     /// Whether their connections end: a 5.0 client is told Administrative action (0x98), no will is published, and a
     /// session that stays loses the subscriptions that its client may not have any more.
     public var kicks: Bool
 
-    public init(users: Set<EncodedString> = [], hasAnonymous: Bool = false, hasEverybody: Bool = false, kicks: Bool) {
+    public init(
+        users: Set<EncodedString> = [], hasAnonymous: Bool = false, hasEverybody: Bool = false, hasMembers: Bool = false,
+        kicks: Bool
+    ) {
         (self.users, self.hasAnonymous, self.hasEverybody, self.kicks) = (users, hasAnonymous, hasEverybody, kicks)
+        self.hasMembers = hasMembers
     }
 
     func concerns(_ session: Session) -> Bool {
         if session.owner.isBrokersOwn || session.owner.listener == nil { return false }
-        if hasEverybody { return true }
+        if hasEverybody || hasMembers && session.grant?.memberships.isEmpty == false { return true }
         return session.owner.userName.map { users.contains($0) } ?? hasAnonymous
     }
 }

@@ -190,6 +190,11 @@ struct Subscribing {
         let maximum = shard.settings.subscriptionsPerClientMax
         let isFull = maximum > 0 && Int(session.subscriptionCount) + session.groups.count >= maximum
         if isFull || shard.memoryBound.isMemoryFull, !subscribes(session, to: filter) { return .quotaExceeded }
+        if shard.settings.userBounds.subscriptionsMax != nil, !subscribes(session, to: filter),
+            !shard.userBounds.takeSubscription(session)
+        {
+            return .quotaExceeded
+        }
         return nil
     }
 
@@ -266,6 +271,7 @@ struct Subscribing {
 
     /// Ends a subscription, if there is one.
     func unsubscribe(_ session: Session, _ filter: TopicFilter) -> Bool {
+        defer { shard.userBounds.release(session) }
         if let shareName = filter.shareName {
             return shard.shareGroups.leave(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)))
         }

@@ -166,6 +166,7 @@ final class SessionExtras {
     var stepFloor = FlowStep.Place.start
     var grant: LoginGrant?
     var awaitsGrant = false
+    var counted: CountedUser?
     var topicDecisions = TopicDecisions()
     var save: SessionSave?
     var underWay: SessionUnderWay?
@@ -201,6 +202,12 @@ extension Session {
     var grant: LoginGrant? {
         get { extras?.grant }
         set { if newValue != nil || extras != nil { makeExtras().grant = newValue } }
+    }
+
+    /// What it has of its user's places, where there are bounds of them.
+    var counted: CountedUser? {
+        get { extras?.counted }
+        set { if newValue != nil || extras != nil { makeExtras().counted = newValue } }
     }
 
     /// Whether only its client's login can tell what it may do.

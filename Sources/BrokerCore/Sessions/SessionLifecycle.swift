@@ -43,6 +43,7 @@ struct SessionLifecycle {
             keepRemains(of: session, memberships)
         }
         if session.freesRoom { shard.sessions.ofBroker.leave() }
+        shard.userBounds.sessionEnded(session)
     }
 
     /// Publishes the will, if there is one, and forgets it. [MQTT-3.1.2-8 v5] [MQTT-3.1.2-10 v5]

@@ -1,5 +1,5 @@
-import BrokerModel
-import MQTTCodec
+public import BrokerModel
+public import MQTTCodec
 
 /// The sessions of a shard, by Client Identifier and by index. Owns them, and one that has ended until the turn does:
 /// what is being done for its client need not retain it.
@@ -146,4 +146,8 @@ public protocol SessionCount: AnyObject, Sendable {
     /// Counts a session in, unless there are `max` already; nil for no limit.
     func enter(max: Int?) -> Bool
     func leave()
+    /// Counts in what a user has, unless there are `max` of it already; nil for no limit.
+    func enter(_ bound: UserBound, of user: EncodedString, max: Int?) -> Bool
+    /// So many of it are gone.
+    func leave(_ bound: UserBound, of user: EncodedString, count: Int)
 }

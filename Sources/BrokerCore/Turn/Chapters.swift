@@ -102,6 +102,10 @@ extension BrokerShard {
     @inline(__always)
     var accessChecks: AccessChecks { AccessChecks(shard: self) }
 
+    /// Keeping users within what they may have at once.
+    @inline(__always)
+    var userBounds: UserBounds { UserBounds(shard: self) }
+
     /// Keeping out who is banned.
     @inline(__always)
     var banEnforcement: BanEnforcement { BanEnforcement(shard: self) }

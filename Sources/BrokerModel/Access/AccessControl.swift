@@ -12,6 +12,8 @@ public final class AccessControl: Sendable {
     private let file: String?
     private let roles: (any RoleSource)?
     private let hasLists: Bool
+    /// The rules of those who have none of their own; nil for no such rules.
+    private let defaults: AccessRules?
 
     /// - Parameters:
     ///   - anonymous: the rules of clients without a user name.
@@ -30,7 +32,7 @@ public final class AccessControl: Sendable {
         self.patterns = AccessRules(patterns)
         self.spansLevels = spansLevels
         self.file = file
-        (roles, hasLists) = (nil, true)
+        (roles, hasLists, defaults) = (nil, true, nil)
     }
 
     /// - Parameters:
@@ -44,24 +46,48 @@ public final class AccessControl: Sendable {
         file = lists?.file
         self.roles = roles
         hasLists = lists != nil
+        defaults = nil
+    }
+
+    /// The same, with rules for clients that have none of their own: no line of the list names their user, or, without
+    /// a user name, none stands before the users; and dynamic security has no role for them. What holds for everybody
+    /// holds for them too.
+    ///
+    /// - Parameters:
+    ///   - control: nil for a listener that has no rules but these.
+    ///   - rules: in which `%c`, `%u` and attributes stand for the client.
+    public init(_ control: AccessControl?, defaults rules: [AccessRule]) {
+        users = control?.users ?? [:]
+        anonymous = control?.anonymous ?? AccessRules([])
+        patterns = control?.patterns ?? AccessRules([])
+        spansLevels = control?.spansLevels ?? false
+        file = control?.file ?? "martlet_default_rule"
+        roles = control?.roles
+        hasLists = true
+        defaults = AccessRules(rules)
     }
 
     /// The policy for a client. A user whom no list names has the patterns only; without any, everything is denied.
     ///
     /// - Parameters:
+    ///   - userName: who has logged in; nil without a name.
+    ///   - clientIdentifier: whose connection it is.
     ///   - attributes: what its login has said of it, for `%{client_attrs.NAME}`.
     ///   - origin: from where it comes, for rules that ask for it.
+    ///   - memberships: groups and roles that it has beside those of the user.
     public func policy(
         userName: EncodedString?, clientIdentifier: EncodedString, attributes: [(name: String, value: String)] = [],
-        origin: AccessOrigin = .unknown
+        origin: AccessOrigin = .unknown, memberships: AccessMemberships = AccessMemberships()
     ) -> AccessPolicy {
-        let own = userName.map { users[$0] } ?? anonymous
+        let listed = userName.map { users[$0] } ?? anonymous
+        let rights = roles?.rights(of: userName, in: memberships)
+        let hasOwn = listed?.isEmpty == false || rights?.roles.isEmpty == false
         return AccessPolicy(
-            own: own, patterns: patterns,
+            own: hasOwn ? listed : defaults, isOwnPersonal: !hasOwn, patterns: patterns,
             client: AccessClient(
                 clientIdentifier: clientIdentifier, userName: userName, attributes: attributes, origin: origin,
                 spansLevels: spansLevels),
-            file: file, rights: roles?.rights(of: userName), hasLists: hasLists)
+            file: file, rights: rights, hasLists: hasLists)
     }
 }
 
@@ -83,10 +109,11 @@ extension AccessControl {
         if grant?.isSuperuser == true { return nil }
         guard let grant, let rights = grant.rights else {
             return control?.policy(
-                userName: userName, clientIdentifier: clientIdentifier, attributes: grant?.attributes ?? [], origin: origin)
+                userName: userName, clientIdentifier: clientIdentifier, attributes: grant?.attributes ?? [], origin: origin,
+                memberships: grant?.memberships ?? AccessMemberships())
         }
         let others = grant.decidesAll ? nil : control
-        let known = others?.roles?.rights(of: userName)
+        let known = others?.roles?.rights(of: userName, in: grant.memberships)
         var defaults = RoleRights.Defaults()
         defaults.receives = false
         return AccessPolicy(
@@ -132,10 +159,12 @@ public final class AccessPolicy: Sendable {
     /// Whether a rule asks from where the client comes.
     package let asksAddress: Bool
     /// Whether roles tell messages apart by QoS and RETAIN.
-    private let rolesTellMessagesApart: Bool
+    private let rolesDistinguishMessages: Bool
 
+    /// - Parameter isOwnPersonal: whether the client may stand in its own rules too, as in the patterns.
     package init(
-        own: AccessRules?, patterns: AccessRules?, client: AccessClient, file: String?, rights: RoleRights? = nil,
+        own: AccessRules?, isOwnPersonal: Bool = false, patterns: AccessRules?, client: AccessClient, file: String?,
+        rights: RoleRights? = nil,
         hasLists: Bool = true
     ) {
         self.file = file
@@ -143,12 +172,12 @@ public final class AccessPolicy: Sendable {
         self.hasLists = hasLists
         asksAddress =
             own?.asksAddress == true || patterns?.asksAddress == true || rights?.roles.contains { $0.asksAddress } == true
-        rolesTellMessagesApart = rights?.roles.contains { $0.tellsMessagesApart } == true
+        rolesDistinguishMessages = rights?.roles.contains { $0.distinguishesMessages } == true
         // The address takes room in every session: it is kept where it is asked for.
         let identity = AccessIdentity(
             clientIdentifier: client.clientIdentifier, userName: client.userName, spansLevels: client.spansLevels,
             attributes: client.attributes, origin: asksAddress || client.origin == .anyone ? client.origin : .unknown)
-        self.own = own.flatMap { $0.isEmpty ? nil : $0 }
+        self.own = own.flatMap { $0.isEmpty || isOwnPersonal && identity.isDangerous ? nil : $0 }
         self.patterns = identity.isDangerous ? nil : patterns.flatMap { $0.isEmpty ? nil : $0 }
         self.identity = identity
     }
@@ -156,7 +185,7 @@ public final class AccessPolicy: Sendable {
     /// The same with other rights, which ask for no address but what the others ask for.
     init(_ other: AccessPolicy, rights: RoleRights) {
         (own, patterns, identity, hasLists, file) = (other.own, other.patterns, other.identity, other.hasLists, other.file)
-        (asksAddress, rolesTellMessagesApart) = (other.asksAddress, other.rolesTellMessagesApart)
+        (asksAddress, rolesDistinguishMessages) = (other.asksAddress, other.rolesDistinguishMessages)
         self.rights = rights
     }
 
@@ -165,7 +194,7 @@ public final class AccessPolicy: Sendable {
 
     /// Whether the client may publish to a topic in some way; `topic` is a checked topic name.
     public func mayPublish(topic: UnsafeRawBufferPointer) -> Bool {
-        guard rolesTellMessagesApart else { return mayPublish(topic, .someWrite) }
+        guard rolesDistinguishMessages else { return mayPublish(topic, .someWrite) }
         return AccessPermission.everyMessage.contains { mayPublish(topic, [.write, $0]) }
     }
 
@@ -192,7 +221,7 @@ public final class AccessPolicy: Sendable {
             }
             return grants(wanted, on: topic)
         }
-        return rolesTellMessagesApart
+        return rolesDistinguishMessages
             ? AccessPermission.everyMessage.contains { allows([.write, $0]) } : allows(.someWrite)
     }
 
@@ -251,7 +280,7 @@ extension AccessPolicy {
             let isFromElsewhere = isAllowedFromElsewhere(wanted == .write ? .someWrite : .read, levels)
             return "no line of \(file) allows it\(isFromElsewhere ? " from this address" : "")"
         }
-        return rule.line > 0 ? "line \(rule.line) of \(file) denies it" : "\(file) denies it"
+        return rule.line > 0 ? "line \(rule.line) of \(file) denies it" : "martlet_default_rule denies it"
     }
 
     private func isAllowedFromElsewhere(_ wanted: AccessPermission, _ asked: [AccessFilter.Level]) -> Bool {
@@ -271,7 +300,9 @@ extension AccessPolicy {
         }
         if let culprit { return "the role \(culprit.name) denies it" }
         if hasLists { return nil }
-        if wanted == .write, rolesTellMessagesApart, mayPublish(topic: topic) { return "no role allows it with this QoS and RETAIN" }
+        if wanted == .write, rolesDistinguishMessages, mayPublish(topic: topic) {
+            return "no role allows it with this QoS and RETAIN"
+        }
         return rights == nil ? "dynamic security does not know the user" : "no role allows it"
     }
 
@@ -363,6 +394,8 @@ public struct AccessExplanation: Sendable, Equatable {
         case line(Int)
         /// No line of the access file allows it.
         case noLine
+        /// A `martlet_default_rule`: the client has no rules of its own.
+        case defaultRule
         /// A role of dynamic security.
         case role(String)
         /// No role says anything: the default access of dynamic security does.
@@ -388,7 +421,10 @@ extension AccessPolicy {
     /// What decides whether the client may publish to a topic, or receive its messages; `topic` is one without
     /// wildcards.
     ///
-    /// - Parameter messages: of what QoS and RETAIN the message is that is published; that one of them may be is enough.
+    /// - Parameters:
+    ///   - action: `publish` or `receive`.
+    ///   - topic: without wildcards.
+    ///   - messages: of what QoS and RETAIN the message is that is published; that one of them may be is enough.
     public func explanation(
         of action: AccessAction, topic: TopicName, messages: AccessPermission = .someWrite
     ) -> AccessExplanation {
@@ -447,7 +483,8 @@ extension AccessPolicy {
                 ?? firstLine(that: wanted, in: patterns) { AccessOverlap.intersection($0, asked) != nil }
             : firstLine(that: .deny, in: own) { AccessOverlap.covers($0, asked) }
                 ?? firstLine(that: .deny, in: patterns) { AccessOverlap.covers($0, asked) }
-        return AccessExplanation(isAllowed: isAllowed, decider: line.map { .line($0) } ?? .noLine, file: file)
+        let decider = line.map { $0 > 0 ? AccessExplanation.Decider.line($0) : .defaultRule } ?? .noLine
+        return AccessExplanation(isAllowed: isAllowed, decider: decider, file: file)
     }
 
     private func firstLine(
@@ -552,4 +589,22 @@ public struct RoleRights: Sendable {
 public protocol RoleSource: AnyObject, Sendable {
     /// The rights of a user, of a client without a user name for nil; nil for a user that is not known here.
     func rights(of userName: EncodedString?) -> RoleRights?
+    /// The same for a user who has groups and roles beside those that are kept of the user: nil only for one who is not
+    /// known and has none.
+    func rights(of userName: EncodedString?, in memberships: AccessMemberships) -> RoleRights?
+    /// What stands before the user's topics in place of the listener's mount point; nil for nothing of its own.
+    func mountPoint(of userName: EncodedString?, in memberships: AccessMemberships) -> MountPoint?
+}
+
+extension AccessControl {
+    /// A user's own mount point, which takes the place of the listener's; nil for none.
+    package func mountPoint(of userName: EncodedString?, in memberships: AccessMemberships) -> MountPoint? {
+        roles?.mountPoint(of: userName, in: memberships)
+    }
+}
+
+extension RoleSource {
+    public func mountPoint(of userName: EncodedString?, in memberships: AccessMemberships) -> MountPoint? { nil }
+
+    public func rights(of userName: EncodedString?, in memberships: AccessMemberships) -> RoleRights? { rights(of: userName) }
 }

@@ -68,8 +68,8 @@ public struct AccessFilter: Sendable, Hashable {
         }
     }
 
-    /// The filter for one client, without `%c`, `%u` and attributes; nil when one of them stands for nothing, or may not
-    /// say what the filter is for.
+    /// The filter for one client, without `%c`, `%u` and attributes; nil when one of them stands for nothing, or may
+    /// not say what the filter is for.
     package func levels(for identity: AccessIdentity, _ permission: AccessPermission) -> [Level]? {
         guard isPersonal else { return levels }
         var concrete: [Level] = []
@@ -103,7 +103,9 @@ public struct AccessFilter: Sendable, Hashable {
 
     /// `NAME` of `%{client_attrs.NAME}`; nil of anything else.
     private static func attributeName(_ text: [UInt8]) -> [UInt8]? {
-        guard text.starts(with: attributeStart), text.last == UInt8(ascii: "}"), text.count > attributeStart.count + 1 else { return nil }
+        guard text.starts(with: attributeStart), text.last == UInt8(ascii: "}"), text.count > attributeStart.count + 1 else {
+            return nil
+        }
         let name = text[attributeStart.count..<(text.count - 1)]
         return name.contains(UInt8(ascii: "}")) ? nil : Array(name)
     }

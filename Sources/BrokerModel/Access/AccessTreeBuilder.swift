@@ -347,7 +347,9 @@ package final class AccessRules: Sendable {
         while place != AccessNode.none {
             let rule = conditions[Int(place)]
             place = rule.next
-            guard isEnd || rule.isRest, identity.isMeant(by: rule.networks, denies: rule.permission.contains(.deny)) else { continue }
+            guard isEnd || rule.isRest, identity.isMeant(by: rule.networks, denies: rule.permission.contains(.deny)) else {
+                continue
+            }
             found.formUnion(rule.permission)
         }
         return found

@@ -48,7 +48,10 @@ public final class RoleRules: Sendable {
         /// Adds a filter that is meant to the letter: behind those of the same text, of which the first that holds
         /// counts.
         ///
-        /// - Parameter networks: of which the client comes from one; empty for anywhere.
+        /// - Parameters:
+        ///   - text: the filter.
+        ///   - allows: what the rule says.
+        ///   - networks: of which the client comes from one; empty for anywhere.
         public mutating func add(literal text: EncodedString, allows: Bool, networks: [AddressRange] = []) {
             literals[text, default: []].append(Literal(allows: allows, networks: networks))
         }
@@ -78,7 +81,7 @@ public final class RoleRules: Sendable {
     /// Whether a rule asks from where the client comes.
     package let asksAddress: Bool
     /// Whether what may be published depends on its QoS and RETAIN.
-    package let tellsMessagesApart: Bool
+    package let distinguishesMessages: Bool
     private let allowsWildcards: Bool
     private let sending: RankedRules
     private let receiving: RankedRules
@@ -110,7 +113,7 @@ public final class RoleRules: Sendable {
         asksAddress =
             subscribing.asksAddress || unsubscribing.asksAddress || sending.contains { !$0.networks.isEmpty }
             || receiving.contains { !$0.networks.isEmpty }
-        tellsMessagesApart = sending.contains { $0.messages != .someWrite }
+        distinguishesMessages = sending.contains { $0.messages != .someWrite }
         byteCount = literals * 64 + rules.reduce(200) { $0 + 64 + $1.filter.levels.count * 64 }
     }
 
@@ -206,7 +209,8 @@ package struct RankedRules: Sendable {
             if rule.allows { ranks.granting = Int32(rank) } else { ranks.denying = Int32(rank) }
             if rule.isConditional {
                 builder.add(
-                    AccessConditionEnd(isRest: end.isRest, permission: rule.messages, networks: rule.networks, ranks: ranks), at: end.node)
+                    AccessConditionEnd(isRest: end.isRest, permission: rule.messages, networks: rule.networks, ranks: ranks),
+                    at: end.node)
             } else if end.isRest {
                 rest[end.node].merge(ranks)
             } else {
@@ -331,10 +335,11 @@ package struct AccessIdentity: Sendable {
     /// name holds a `/`, with which it could make its way into topics that are somebody else's.
     package let clientIdentifierPermissions: AccessPermission
     package let userNamePermissions: AccessPermission
-    /// What the login has said of the client. With a value that holds a wildcard no rule holds, with one that holds a `/`
-    /// only those that deny something.
+    /// What the login has said of the client. With a value that holds a wildcard no rule holds, with one that holds a
+    /// `/` only those that deny something.
     private let attributes: [Attribute]
-    /// From where the client comes; nil where no rule asks for it, and for who comes from no address, or an unknown one.
+    /// From where the client comes; nil where no rule asks for it, and for who comes from no address, or an unknown
+    /// one.
     package let address: AddressRange?
     /// Whether it is somebody of whom neither attributes nor the address are known any more: what one of them might be
     /// granted they are.

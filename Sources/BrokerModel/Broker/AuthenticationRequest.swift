@@ -67,6 +67,8 @@ public final class LoginGrant: Sendable {
     public let decidesAll: Bool
     /// Whether no rule binds the client.
     public let isSuperuser: Bool
+    /// The groups and roles of dynamic security that it has beside its own: by its certificate.
+    public let memberships: AccessMemberships
     /// What else is known of the client, for rules.
     public let attributes: [(name: String, value: String)]
     /// When the connection ends, in milliseconds since 1970; nil for never.
@@ -79,8 +81,10 @@ public final class LoginGrant: Sendable {
     public init(
         source: String, clientIdentifier: EncodedString? = nil, rights: RoleRights? = nil, decidesAll: Bool = false,
         isSuperuser: Bool = false, attributes: [(name: String, value: String)] = [], expiresAt: UInt64? = nil,
-        topics: (any TopicAuthority)? = nil, isProvisional: Bool = false
+        topics: (any TopicAuthority)? = nil, isProvisional: Bool = false,
+        memberships: AccessMemberships = AccessMemberships()
     ) {
+        self.memberships = memberships
         self.source = source
         self.clientIdentifier = clientIdentifier
         self.rights = rights
@@ -91,6 +95,22 @@ public final class LoginGrant: Sendable {
         self.topics = topics
         self.isProvisional = isProvisional
     }
+
+    /// The same, with what the client's certificate says; nil for nothing at all.
+    package static func adding(_ claims: CertificateClaims, to grant: LoginGrant?) -> LoginGrant? {
+        guard !claims.memberships.isEmpty || !claims.attributes.isEmpty else { return grant }
+        let grant = grant ?? LoginGrant(source: certificate)
+        return LoginGrant(
+            source: grant.source, clientIdentifier: grant.clientIdentifier, rights: grant.rights, decidesAll: grant.decidesAll,
+            isSuperuser: grant.isSuperuser, attributes: grant.attributes + claims.attributes.map { ($0.name, $0.value) },
+            expiresAt: grant.expiresAt, topics: grant.topics, isProvisional: grant.isProvisional,
+            memberships: claims.memberships)
+    }
+
+    private static let certificate = "certificate"
+
+    /// The source of logins that has let the client in; nil where none was asked.
+    package var loginSource: String? { source == Self.certificate ? nil : source }
 }
 
 /// Why a client was not let in: for the operator's log. The client is told less, so that nobody finds out which users

@@ -58,6 +58,8 @@ public struct BrokerSettings: Sendable {
     public var topicBytesMax = 65_535
     /// The most subscriptions of a client; 0 for no limit. `martlet_max_subscriptions_per_client`
     public var subscriptionsPerClientMax = 10_000
+    /// What each user may have at once, on all shards together.
+    public var userBounds = UserBoundSettings()
     /// The most sessions of all shards together, connected or not; nil for no limit. `global_max_clients`
     public var sessionsMax: Int?
     /// The most connections; nil for no limit. Kept by the shell, which accepts them. `global_max_connections`
@@ -188,6 +190,20 @@ public struct BrokerSettings: Sendable {
     }
 }
 
+/// How many a user may have at once; nil for any number. Of clients without a user name nothing is counted.
+public struct UserBoundSettings: Hashable, Sendable {
+    /// `martlet_max_connections_per_user`
+    public var connectionsMax: Int?
+    /// Connected or not. `martlet_max_sessions_per_user`
+    public var sessionsMax: Int?
+    /// Of all of the user's sessions together. `martlet_max_subscriptions_per_user`
+    public var subscriptionsMax: Int?
+
+    public init() {}
+
+    package var isEmpty: Bool { connectionsMax == nil && sessionsMax == nil && subscriptionsMax == nil }
+}
+
 /// How many connections one network may have at a time, and how many bits of an address are its network's.
 public struct NetworkConnectionBound: Hashable, Sendable {
     public var count: Int
@@ -311,7 +327,7 @@ public struct ListenerPolicy: Sendable {
     public var userIdentifierPrefix = ""
     /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing.
     /// `mount_point`
-    public var mountPoint: [UInt8] = []
+    public var mountPoint = MountPoint()
     /// `use_identity_as_username`, `use_subject_as_username`, `martlet_certificate_username`
     public var userNameSource = UserNameSource.login
     /// Whether what a client gives as its user name may be a token that looks like nothing, and is shown to nobody

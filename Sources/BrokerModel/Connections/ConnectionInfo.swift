@@ -1,3 +1,5 @@
+public import MQTTCodec
+
 /// What the shell knows of a connection when it accepts it.
 public struct ConnectionInfo: Sendable {
     /// The peer's address as the log prints it, such as `127.0.0.1`.
@@ -69,6 +71,10 @@ public struct ConnectionInfo: Sendable {
 
 /// Who a client is by the names in its certificate that the listener asks for.
 public struct CertificateClaims: Sendable, Equatable {
+    /// `martlet_certificate_group`, `martlet_certificate_role`
+    public var memberships = AccessMemberships()
+    /// `martlet_certificate_attribute`
+    public var attributes: [ClientAttribute] = []
     /// `martlet_certificate_username`
     public var userName: String?
     /// `martlet_certificate_clientid`
@@ -77,6 +83,24 @@ public struct CertificateClaims: Sendable, Equatable {
     public var objection: String?
 
     public init() {}
+}
+
+/// The groups and roles of dynamic security that somebody has beside those that it keeps of the user.
+public struct AccessMemberships: Sendable, Equatable {
+    public var groups: [EncodedString]
+    public var roles: [EncodedString]
+
+    public init(groups: [EncodedString] = [], roles: [EncodedString] = []) { (self.groups, self.roles) = (groups, roles) }
+
+    public var isEmpty: Bool { groups.isEmpty && roles.isEmpty }
+}
+
+/// Something that is known of a client, for rules.
+public struct ClientAttribute: Sendable, Equatable {
+    public let name: String
+    public let value: String
+
+    public init(name: String, value: String) { (self.name, self.value) = (name, value) }
 }
 
 /// Names a connection of a shard to the shell: the slot in the shard's table, and which tenant of that slot is meant.

@@ -22,6 +22,8 @@ public struct ShardStatistics: Sendable, Equatable {
     public var logins = Tally<LoginTally>()
     public var disconnects = Tally<DisconnectTally>()
     public var denials = Tally<DeniedAction>()
+    /// What users were refused because they have as many as they may.
+    public var userRefusals = Tally<UserBound>()
     public var clientsExpired: UInt64 = 0
 
     public var packetsReceived = PacketCounts()
@@ -95,6 +97,7 @@ public struct ShardStatistics: Sendable, Equatable {
         logins.add(other.logins)
         disconnects.add(other.disconnects)
         denials.add(other.denials)
+        userRefusals.add(other.userRefusals)
         clientsExpired += other.clientsExpired
         packetsReceived.add(other.packetsReceived)
         packetsSent.add(other.packetsSent)
@@ -364,6 +367,13 @@ public enum RefusedConnection: Hashable, Sendable {
         case .connect(let reason): reason.label
         }
     }
+}
+
+/// What a user may have so many of at once.
+public enum UserBound: String, CaseIterable, Hashable, Sendable {
+    case connections
+    case sessions
+    case subscriptions
 }
 
 /// What a client may not do.

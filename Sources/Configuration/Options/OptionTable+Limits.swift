@@ -62,6 +62,7 @@ extension ConfigurationOption {
             What client identifiers have to begin with; %u stands for the user name, so that %u- keeps each user to identifiers of their own.
             Identifiers that the broker assigns begin so too. In a listener's section, for its clients.
             """, reload: true),
+        defaultRule,
         .init(
             "martlet_max_session_expiry_interval", \BrokerConfiguration.limits.sessionExpiryIntervalSecondsMax,
             .limit(Int(UInt32.max)),
@@ -109,6 +110,18 @@ extension ConfigurationOption {
             given.
             """, reload: true),
         .init(
+            "martlet_max_connections_per_user", \BrokerConfiguration.limits.connectionsPerUserMax, .limit(),
+            """
+            The largest number of connections that one user name has at a time; one more is refused with Quota exceeded (0x97), and those that
+            are there stay. 0 means no limit. Those count that have come since the option is set, in a cluster those of this node.
+            """, reload: true),
+        .init(
+            "martlet_max_sessions_per_user", \BrokerConfiguration.limits.sessionsPerUserMax, .limit(),
+            "The same for sessions, connected or not.", reload: true),
+        .init(
+            "martlet_max_subscriptions_per_user", \BrokerConfiguration.limits.subscriptionsPerUserMax, .limit(),
+            "The same for subscriptions, of all sessions of the user together: SUBACK refuses one more with 0x97.", reload: true),
+        .init(
             "martlet_max_handshakes", \BrokerConfiguration.limits.handshakesMax, .limit(),
             """
             The largest number of TLS handshakes at a time. Who comes later waits for a place, in the order of coming; one that waits for its
@@ -127,6 +140,31 @@ extension ConfigurationOption {
             identifier with this user and address, so that nobody can get another user's client banned.
             """, reload: true),
     ]
+
+    private static let defaultRule: ConfigurationOption = {
+        let (name, shape) = ("martlet_default_rule", "[ACCESS] FILTER")
+        let summary = """
+            What clients may do for whom there are no rules: no line of the acl_file is their user's, and dynamic security has no role for
+            them. It is written as behind the word pattern in an acl_file: read,from=10.0.0.0/8 devices/%c/#. One line for each rule; in a
+            listener's section, for its clients.
+            """
+        var row = ConfigurationOption(name, shape: shape, summary, reload: true, extent: .line) {
+            (text: String, configuration: inout BrokerConfiguration, _: Bool) in
+            configuration.limits.defaultRules.append(text)
+            return nil
+        }
+        let own = ConfigurationOption(name, shape: shape, summary, reload: true, extent: .line) {
+            (text: String, listener: inout ListenerDraft, _: Bool) in
+            listener.configuration.defaultRules.append(text)
+            return nil
+        }
+        row.section = .listenerOrGlobal
+        if case .global(let setter) = row.action, case .listener(let ownSetter) = own.action {
+            row.action = .listenerOrGlobal(ownSetter, setter)
+        }
+        row.differs = ListenerDraft.difference { $0.configuration.defaultRules.joined(separator: "\n") }
+        return row
+    }()
 
     private static let connectionRate: ConfigurationOption = {
         let (name, summary) = (

@@ -29,7 +29,7 @@ extension ConfigurationOption {
                 "use_username_as_clientid", \ListenerDraft.configuration.usesUserNameAsClientIdentifier, .boolean,
                 "The user name replaces the client identifier.", reload: true),
             .init(
-                "mount_point", optional: \ListenerDraft.configuration.mountPoint, .topicPrefix("PREFIX"),
+                "mount_point", optional: \ListenerDraft.configuration.mountPoint, .mountPoint("PREFIX"),
                 "A prefix that all topics of these clients get.", reload: true),
             .init(
                 "max_connections", \ListenerDraft.configuration.connectionsMax, .count,
@@ -116,6 +116,16 @@ extension ConfigurationOption {
             The user that the certificate names has to be one of password_file or of dynamic security, where it is not disabled. Otherwise a
             certificate lets in whoever it names.
             """, reload: true),
+        certificateMembership(
+            "martlet_certificate_group", \.certificateGroups, "GROUP",
+            """
+            The groups of dynamic security whose roles a client has by its certificate: those that a part of it names, as ou; or one group
+            for those whose part is a value, as ou=Pump Station pumps, where the last word is the group. One line for each.
+            """),
+        certificateMembership(
+            "martlet_certificate_role", \.certificateRoles, "ROLE",
+            "The same for roles of dynamic security, which come before those of groups."),
+        certificateAttribute,
         namedCertificate,
         .init(
             "martlet_sni_strict", \ListenerDraft.configuration.tls.refusesUnknownHosts, .boolean,
@@ -167,6 +177,50 @@ extension ConfigurationOption {
         }
         row.differs = ListenerDraft.difference {
             if case .name(let choice) = $0.configuration.tls.userNameSource { syntax.render(choice) } else { nil }
+        }
+        return row
+    }()
+
+    private static func certificateMembership(
+        _ option: String, _ path: any WritableKeyPath<ListenerTLSConfiguration, [CertificateMembership]> & Sendable,
+        _ kind: String, _ summary: String
+    ) -> ConfigurationOption {
+        let parts = CertificatePart.allCases.map(\.rawValue).joined(separator: "|")
+        var row = ConfigurationOption(
+            option, shape: "\(parts)[=VALUE \(kind)]", summary, reload: true, extent: .words
+        ) { (text: String, listener: inout ListenerDraft, _: Bool) in
+            guard let membership = CertificateMembership(text) else {
+                return .expected(
+                    "a part of the certificate, such as ou, or a part, its value and the \(kind.lowercased()), such as ou=Pumps pumps"
+                )
+            }
+            listener.configuration.tls[keyPath: path].append(membership)
+            return nil
+        }
+        row.differs = ListenerDraft.difference {
+            $0.configuration.tls[keyPath: path].map(\.text).joined(separator: "\n")
+        }
+        return row
+    }
+
+    private static let certificateAttribute: ConfigurationOption = {
+        let parts = CertificatePart.allCases.map(\.rawValue).joined(separator: "|")
+        var row = ConfigurationOption(
+            "martlet_certificate_attribute", shape: "NAME \(parts)",
+            """
+            What %{client_attrs.NAME} stands for in rules and mount points: that part of the client's certificate, of several the first. One
+            line for each attribute.
+            """, reload: true, extent: .words
+        ) { (text: String, listener: inout ListenerDraft, _: Bool) in
+            let words = text.words
+            guard words.count == 2, let part = CertificatePart(rawValue: words[1]), !words[0].contains("}") else {
+                return .expected("a name and a part of the certificate, such as department ou")
+            }
+            listener.configuration.tls.certificateAttributes.append(CertificateAttribute(name: words[0], part: part))
+            return nil
+        }
+        row.differs = ListenerDraft.difference {
+            $0.configuration.tls.certificateAttributes.map { "\($0.name) \($0.part.rawValue)" }.joined(separator: "\n")
         }
         return row
     }()
@@ -292,5 +346,26 @@ extension ConfigurationOption {
     @Sendable private static func addOrigin(_ text: String, _ listener: inout ListenerDraft, _ isFirst: Bool) -> Expectation? {
         listener.configuration.webSocketOrigins.append(text)
         return nil
+    }
+}
+
+extension CertificateMembership {
+    /// `ou`, or `ou=VALUE NAME`, of which the last word is the name.
+    fileprivate init?(_ text: String) {
+        let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let part = sides.first.flatMap({ CertificatePart(rawValue: String($0)) }) else { return nil }
+        guard sides.count == 2 else {
+            self.init(part)
+            return
+        }
+        guard let blank = sides[1].lastIndex(of: " "), blank > sides[1].startIndex else { return nil }
+        let (value, name) = (sides[1][..<blank], sides[1][sides[1].index(after: blank)...])
+        guard !name.isEmpty, value.contains(where: { $0 != " " }) else { return nil }
+        self.init(part, value: value.words.joined(separator: " "), name: String(name))
+    }
+
+    fileprivate var text: String {
+        guard let value, let name else { return part.rawValue }
+        return "\(part.rawValue)=\(value) \(name)"
     }
 }

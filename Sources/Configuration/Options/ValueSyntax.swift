@@ -1,3 +1,5 @@
+internal import Platform
+
 /// How the text of an option becomes a value, and how a value is written.
 ///
 /// `parse(render(value)!) == value` for every value that `render` can write.
@@ -440,6 +442,25 @@ extension ValueSyntax where Value == String {
     static func topicPrefix(_ shape: String) -> ValueSyntax {
         ValueSyntax.text(shape).with(expected: "a text without the wildcards + and #") { text in
             !text.utf8.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
+        }
+    }
+
+    /// A text in front of a topic, in which `%u`, `%c` and `%{client_attrs.NAME}` stand for the client.
+    static func mountPoint(_ shape: String) -> ValueSyntax {
+        let expected =
+            "a text without the wildcards + and #, in which %u is the user name, %c the client identifier, and %{client_attrs.NAME} an "
+            + "attribute of the login"
+        return ValueSyntax.text(shape).with(expected: expected) { text in
+            guard !text.utf8.contains(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }) else { return false }
+            var rest = text[...]
+            while let start = rest.firstPlace(of: "%{") {
+                rest = rest[start.lowerBound...]
+                guard rest.hasPrefix("%{client_attrs."), let end = rest.firstIndex(of: "}"),
+                    rest.distance(from: rest.startIndex, to: end) > "%{client_attrs.".count
+                else { return false }
+                rest = rest[end...]
+            }
+            return true
         }
     }
 

@@ -460,6 +460,7 @@ extension ConfigurationReading {
         }
         if let prefix = draft.assignedIdentifierPrefix { draft.configuration.security.assignedIdentifierPrefix = prefix }
         draft.configuration.userIdentifierPrefix = draft.userIdentifierPrefix ?? configuration.limits.userIdentifierPrefix
+        if draft.configuration.defaultRules.isEmpty { draft.configuration.defaultRules = configuration.limits.defaultRules }
         draft.configuration.durability = draft.durability ?? configuration.persistence.durability
         draft.configuration.isDispensable = draft.configuration.isAdministrationSocket
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }

@@ -77,6 +77,7 @@ struct ListenerCheck {
                     "it needs TLS and certificates of the clients: certfile, keyfile, cafile and require_certificate true.", &log)
             }
         }
+        checkCertificateParts(&log)
         let security = draft.configuration.security
         let hasUsers =
             security.passwordFile != nil || security.firstUser != nil
@@ -104,6 +105,32 @@ struct ListenerCheck {
             ("martlet_sni_strict", tls.refusesUnknownHosts),
         ] where isGiven && tls.certificateFile == nil {
             warning(option, "it has no effect without certfile and keyfile.", &log)
+        }
+    }
+
+    private func checkCertificateParts(_ log: inout DiagnosticLog) {
+        let (tls, isForwarded) = (draft.configuration.tls, draft.configuration.proxyProtocolVersion == 2)
+        let uses = [
+            ("martlet_certificate_group", tls.certificateGroups.map(\.part)),
+            ("martlet_certificate_role", tls.certificateRoles.map(\.part)),
+            ("martlet_certificate_attribute", tls.certificateAttributes.map(\.part)),
+        ]
+        for (option, parts) in uses where !parts.isEmpty {
+            if !tls.isEnabled && isForwarded {
+                guard parts.contains(where: { $0 != .commonName }) else { continue }
+                error(option, "a proxy sends only the common name of a certificate, which is cn.", &log)
+            } else if !tls.isEnabled || !tls.requiresCertificate {
+                error(
+                    option,
+                    "it needs TLS and certificates of the clients: certfile, keyfile, cafile and require_certificate true.", &log)
+            } else if option != "martlet_certificate_attribute",
+                !draft.configuration.security.plugins.contains(where: { $0.plugin == .dynamicSecurity })
+            {
+                error(
+                    option,
+                    "it needs dynamic security, which has the groups and roles: plugin mosquitto_dynamic_security.so, and plugin_opt_config_file PATH.",
+                    &log)
+            }
         }
     }
 

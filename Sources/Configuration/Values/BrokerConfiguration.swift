@@ -322,6 +322,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var memoryBytesMax: Int?
     /// `martlet_max_connections_per_second_per_address`: new connections from one address.
     public var connectionsPerSecondPerAddressMax: Int?
+    /// `martlet_default_rule` outside of every listener's section.
+    public var defaultRules: [String] = []
     /// `martlet_clientid_prefix` outside of every listener's section.
     public var userIdentifierPrefix = ""
     /// `martlet_max_connections_per_second` outside of every listener's section: new connections of all of them.
@@ -330,6 +332,12 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var connectionsPerAddressMax: Int?
     /// `martlet_max_connections_per_network`: connections at a time from one network; nil is no limit.
     public var connectionsPerNetwork: NetworkConnectionLimit?
+    /// `martlet_max_connections_per_user`: connections at a time of one user name; nil is no limit.
+    public var connectionsPerUserMax: Int?
+    /// `martlet_max_sessions_per_user`: sessions, connected or not, likewise.
+    public var sessionsPerUserMax: Int?
+    /// `martlet_max_subscriptions_per_user`: subscriptions of all of these sessions, likewise.
+    public var subscriptionsPerUserMax: Int?
     /// `martlet_max_handshakes`: TLS handshakes at a time; nil is no limit.
     public var handshakesMax: Int? = 1000
     /// `martlet_max_connecting_bytes`: bytes that all connections hold that are not logged in; beyond it the largest of

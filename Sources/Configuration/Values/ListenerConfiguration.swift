@@ -53,6 +53,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     /// `martlet_clientid_prefix`: what Client Identifiers begin with, `%u` for the user name; its own, or else the
     /// broker's; empty for anything.
     public var userIdentifierPrefix = ""
+    /// `martlet_default_rule`: what clients may do that have no rules of their own; its own, or else the broker's.
+    public var defaultRules: [String] = []
     /// `martlet_durability`: what an acknowledgement to these clients promises while persistence is on; its own, or
     /// else the broker's.
     public var durability = Durability.commit
@@ -184,6 +186,42 @@ public struct CertificateNameChoice: Sendable, Equatable {
     public init(_ kind: Kind, index: Int? = nil) { (self.kind, self.index) = (kind, index) }
 }
 
+/// What of a client's certificate is looked at beside its names.
+public enum CertificatePart: String, Sendable, Equatable, CaseIterable {
+    case organizationalUnit = "ou"
+    case organization = "o"
+    case commonName = "cn"
+    case locality = "l"
+    case state = "st"
+    case country = "c"
+    case domainComponent = "dc"
+    case userIdentifier = "uid"
+    case uri = "san-uri"
+    case dns = "san-dns"
+    case email = "san-email"
+}
+
+/// The clients whom their certificate puts into a group of dynamic security, or gives a role.
+public struct CertificateMembership: Sendable, Equatable {
+    public var part: CertificatePart
+    /// What the part has to be; nil where the part itself names the group or role.
+    public var value: String?
+    /// The group or role; nil likewise.
+    public var name: String?
+
+    public init(_ part: CertificatePart, value: String? = nil, name: String? = nil) {
+        (self.part, self.value, self.name) = (part, value, name)
+    }
+}
+
+/// An attribute that clients have from their certificates.
+public struct CertificateAttribute: Sendable, Equatable {
+    public var name: String
+    public var part: CertificatePart
+
+    public init(name: String, part: CertificatePart) { (self.name, self.part) = (name, part) }
+}
+
 /// A certificate of a listener beside its first one, for the hosts that it names.
 public struct NamedCertificate: Sendable, Equatable {
     public var certificateFile: String
@@ -296,6 +334,12 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
     public var requiresPasswordToo = false
     /// `martlet_certificate_known_user`: the certificate's name has to be a user of a file or of dynamic security.
     public var requiresKnownUser = false
+    /// `martlet_certificate_group`: the groups of dynamic security that a certificate puts its client into.
+    public var certificateGroups: [CertificateMembership] = []
+    /// `martlet_certificate_role`: the roles that it gives.
+    public var certificateRoles: [CertificateMembership] = []
+    /// `martlet_certificate_attribute`: what rules have of it for `%{client_attrs.NAME}`.
+    public var certificateAttributes: [CertificateAttribute] = []
     /// `martlet_certificate`: certificates for the hosts that they name.
     public var namedCertificates: [NamedCertificate] = []
     /// `martlet_sni_strict`: a client that asks for a host that no certificate names is refused.

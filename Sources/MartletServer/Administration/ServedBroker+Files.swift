@@ -191,7 +191,10 @@ extension ServedBroker {
             let policy = rules.policy(
                 userName: question.userName, clientIdentifier: question.clientIdentifier, attributes: question.attributes,
                 origin: question.address.map { .address($0) } ?? .unknown)
-            let mountPoint = configuration.mountPoint ?? ""
+            let own = rules.mountPoint(of: question.userName, in: AccessMemberships())
+            let prefix = try? (own ?? MountPoint(configuration.mountPoint ?? "")).prefix(
+                userName: question.userName, clientIdentifier: question.clientIdentifier, attributes: question.attributes)
+            let mountPoint = String(decoding: prefix ?? [], as: UTF8.self)
             let topic = mountPoint + question.topic.description
             if question.action == .subscribe {
                 explanation = policy.explanation(

@@ -166,10 +166,11 @@ final class DynamicSecurityService {
 
     private static func messages(_ changes: SecurityChanges) -> [RightsChange] {
         var messages: [RightsChange] = []
-        if changes.hasNewDefaults || !changes.renewed.isEmpty {
+        if changes.hasNewDefaults || !changes.renewed.isEmpty || changes.concernsMembers {
             messages.append(
                 RightsChange(
                     users: changes.renewed.users, hasAnonymous: changes.renewed.hasAnonymous, hasEverybody: changes.hasNewDefaults,
+                    hasMembers: changes.concernsMembers,
                     kicks: false))
         }
         if !changes.kicked.isEmpty {

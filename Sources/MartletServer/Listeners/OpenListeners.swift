@@ -218,6 +218,11 @@ struct ListenerPlan {
             layers.certificateNaming.userName = CertificateNameSelector(choice)
         }
         layers.certificateNaming.clientIdentifier = configuration.tls.clientIdentifierSource.map { CertificateNameSelector($0) }
+        layers.certificateNaming.groups = configuration.tls.certificateGroups.compactMap { Transports.CertificateMembership($0) }
+        layers.certificateNaming.roles = configuration.tls.certificateRoles.compactMap { Transports.CertificateMembership($0) }
+        layers.certificateNaming.attributes = configuration.tls.certificateAttributes.compactMap {
+            Transports.CertificateAttribute($0)
+        }
         let trusted = configuration.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) }
         if let version = configuration.proxyProtocolVersion {
             layers.proxyProtocol = ProxyProtocolSettings(
@@ -379,6 +384,21 @@ extension CertificateNameSelector {
             case .spiffe: .spiffe
             }
         self.init(kind, index: choice.index)
+    }
+}
+
+extension Transports.CertificateMembership {
+    /// As a configuration has it.
+    fileprivate init?(_ membership: Configuration.CertificateMembership) {
+        guard let part = CertificatePartKind(rawValue: membership.part.rawValue) else { return nil }
+        self.init(part, value: membership.value, name: membership.name)
+    }
+}
+
+extension Transports.CertificateAttribute {
+    fileprivate init?(_ attribute: Configuration.CertificateAttribute) {
+        guard let part = CertificatePartKind(rawValue: attribute.part.rawValue) else { return nil }
+        self.init(name: attribute.name, part: part)
     }
 }
 

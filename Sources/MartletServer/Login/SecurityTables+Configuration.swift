@@ -33,6 +33,15 @@ extension SecurityTables {
             security.addresses = reading.addressRules(of: listener.addresses)
             security.acceptsClientUserNames = listener.tls.userNameSource == .none || listener.tls.requiresPasswordToo
             if !listener.tls.requiresKnownUser { security.knownUsers = nil }
+            if let rules = reading.defaultRules(of: listener), !rules.isEmpty {
+                security.accessControl = AccessControl(security.accessControl, defaults: rules)
+            }
+            // What a certificate brings along is known when its client is here.
+            if !(listener.tls.certificateGroups.isEmpty && listener.tls.certificateRoles.isEmpty
+                && listener.tls.certificateAttributes.isEmpty)
+            {
+                security.takesRulesFromLogins = true
+            }
             listeners.append(security)
         }
         if !reading.problems.isEmpty { throw SecurityFilesError(problems: reading.problems) }
@@ -151,6 +160,20 @@ extension SecurityTables {
             return AddressRules(allowed: allowed, denied: denied, allowsOthers: isOpen)
         }
 
+        /// What clients of a listener may do that have no rules of their own.
+        mutating func defaultRules(of listener: ListenerConfiguration) -> [AccessRule]? {
+            do throws(SecurityFileError) {
+                return try AccessControlFile.defaultRules(listener.defaultRules)
+            } catch {
+                problems += error.problems.map { problem in
+                    var problem = problem
+                    problem.option = SecurityFileProblem.defaultRule
+                    return problem
+                }
+                return nil
+            }
+        }
+
         private mutating func networks(of path: String, _ option: String) -> [TrustedNetwork] {
             let file = once(option, path, \.networks) { path throws(SecurityFileError) in
                 let list = try AddressListFile(path: path) { NetworkRange($0)?.network }
@@ -210,7 +233,7 @@ extension ListenerPolicy {
     /// Lets in those whom the control thread has let in already: by no name, to everything.
     fileprivate mutating func admitAdministrators() {
         (allowsAnonymous, checksPasswords, userNameSource, accessControl) = (true, false, .login, nil)
-        (usesUserNameAsClientIdentifier, mountPoint, maximumQoS) = (false, [], .exactlyOnce)
+        (usesUserNameAsClientIdentifier, mountPoint, maximumQoS) = (false, MountPoint(), .exactlyOnce)
         (takesIdentifierFromCertificate, requiresPasswordToo, knownUsers) = (false, false, nil)
         versions = [.v5]
         // No session of a device is taken over from a page.
@@ -243,10 +266,13 @@ extension SecurityFileProblem {
         let severity: Diagnostic.Severity = severity == .error ? .error : .warning
         guard line == nil else { return Diagnostic(severity: severity, file: FullPath.of(file), line: line, message: message) }
         let subject = isAddress ? file : isOfFile ? FullPath.of(file) : "\"\(file)\""
-        let words = advice ?? "\(subject) \(message)"
+        let words = option == Self.defaultRule ? message : advice ?? "\(subject) \(message)"
         let remark = StartRemark(option: option, value: file, message: words)
         return remark.diagnostic(severity, in: result)
     }
+
+    /// The option whose value is what is wrong, and no file.
+    fileprivate static let defaultRule = "martlet_default_rule"
 
     /// Whether it is about what a URL names, and no file.
     private var isAddress: Bool { file.holds("://") }

@@ -33,6 +33,9 @@ extension BrokerSettings {
         connectionsPerNetwork = limits.connectionsPerNetwork.map {
             NetworkConnectionBound(count: $0.count, ipv4Bits: $0.ipv4Bits, ipv6Bits: $0.ipv6Bits)
         }
+        userBounds.connectionsMax = limits.connectionsPerUserMax
+        userBounds.sessionsMax = limits.sessionsPerUserMax
+        userBounds.subscriptionsMax = limits.subscriptionsPerUserMax
         handshakesMax = limits.handshakesMax
         messagesPerSecondMax = limits.messagesPerSecondMax ?? 0
         bytesPerSecondMax = limits.bytesPerSecondMax ?? 0
@@ -136,7 +139,7 @@ extension ListenerPolicy {
         connectionsPerSecondMax = listener.connectionsPerSecondMax
         clientIdentifierPrefix = listener.security.clientIdentifierPrefix
         userIdentifierPrefix = listener.userIdentifierPrefix
-        mountPoint = listener.mountPoint.map { Array($0.utf8) } ?? []
+        mountPoint = listener.mountPoint.map { MountPoint($0) } ?? MountPoint()
     }
 }
 

@@ -278,6 +278,22 @@ public struct AccessControlFile: Sendable {
         warnings = reading.lines.problems
     }
 
+    /// The rules that `martlet_default_rule` gives, each as behind the word `pattern`.
+    ///
+    /// - Throws: for the first that is none, in words that need no place.
+    public static func defaultRules(_ texts: [String]) throws(SecurityFileError) -> [AccessRule] {
+        var rules: [AccessRule] = []
+        for text in texts {
+            var reading = Reading(lines: SecurityFileLines(Array("pattern \(text)".utf8), file: text))
+            reading.run()
+            if let problem = reading.lines.problems.first(where: { $0.severity == .error }) {
+                throw SecurityFileError(file: text, message: problem.message)
+            }
+            rules += reading.patterns.map { AccessRule($0.permission, $0.filter, networks: $0.networks) }
+        }
+        return rules
+    }
+
     private struct Reading {
         var lines: SecurityFileLines
         var user: EncodedString?
@@ -336,7 +352,8 @@ public struct AccessControlFile: Sendable {
             }
             if !isPattern, String(decoding: word, as: UTF8.self).holds("%{client_attrs.") {
                 lines.report(
-                    "%{client_attrs.NAME} is replaced in lines that begin with pattern only; here it is taken literally.", line: line,
+                    "%{client_attrs.NAME} is replaced in lines that begin with pattern only; here it is taken literally.",
+                    line: line,
                     severity: .warning)
             }
             add(

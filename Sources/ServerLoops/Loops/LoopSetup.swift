@@ -1,6 +1,7 @@
 package import BrokerCore
 package import BrokerModel
 package import Cluster
+import MQTTCodec
 package import Persistence
 package import Platform
 package import Security
@@ -94,6 +95,16 @@ final class SharedSessionCount: SessionCount {
     }
 
     func leave() { value.subtract(1, ordering: .relaxed) }
+
+    private let users = Locked(UserPlaces())
+
+    func enter(_ bound: UserBound, of user: EncodedString, max: Int?) -> Bool {
+        users.withLock { $0.enter(bound, of: user, max: max) }
+    }
+
+    func leave(_ bound: UserBound, of user: EncodedString, count: Int) {
+        users.withLock { $0.leave(bound, of: user, count: count) }
+    }
 }
 
 /// What a loop answers the control thread, which has asked it, or given it a command.

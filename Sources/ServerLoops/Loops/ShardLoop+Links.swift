@@ -443,6 +443,13 @@ extension CertificateNaming {
         } catch {
             claims.objection = error.words
         }
+        func found(_ memberships: [CertificateMembership]) -> [EncodedString] {
+            memberships.flatMap { $0.names(in: names) }.compactMap { EncodedString($0) }
+        }
+        claims.memberships = AccessMemberships(groups: found(groups), roles: found(roles))
+        claims.attributes = attributes.compactMap { attribute in
+            names.values(of: attribute.part).first.map { ClientAttribute(name: attribute.name, value: $0) }
+        }
         return claims
     }
 }

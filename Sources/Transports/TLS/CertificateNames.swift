@@ -11,6 +11,8 @@ public struct CertificateNames: Sendable, Equatable {
     public var uris: [String] = []
     public var dnsNames: [String] = []
     public var emailAddresses: [String] = []
+    /// Other parts of the subject, but for what is no text, or holds a zero byte.
+    public var otherParts: [CertificatePartKind: [String]] = [:]
     /// Which of them holds a zero byte, or is no text, as a part of a sentence; nil for none. A zero inside has been
     /// used to pass for another name: such a certificate says nothing that can be trusted.
     public private(set) var objection: String?
@@ -23,8 +25,28 @@ public struct CertificateNames: Sendable, Equatable {
             openssl_each_subject_entry(certificate, NID_commonName, names, takeName)
             openssl_each_subject_entry(certificate, NID_organizationalUnitName, names, takeName)
             openssl_each_alternative_name(certificate, names, takeName)
+            for kind in CertificatePartKind.allCases {
+                kind.number.map { openssl_each_subject_entry(certificate, $0, names, takePart) }
+            }
         }
         subject = CertificateName.subject(X509_get_subject_name(certificate))
+    }
+
+    fileprivate mutating func take(_ kind: CertificatePartKind, _ bytes: UnsafeBufferPointer<UInt8>?) {
+        guard let bytes, !bytes.isEmpty, !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) else { return }
+        otherParts[kind, default: []].append(text)
+    }
+
+    /// What the certificate has of a part, in its order.
+    public func values(of kind: CertificatePartKind) -> [String] {
+        switch kind {
+        case .organizationalUnit: organizationalUnits
+        case .commonName: commonNames
+        case .uri: uris
+        case .dns: dnsNames
+        case .email: emailAddresses
+        case .organization, .locality, .state, .country, .domainComponent, .userIdentifier: otherParts[kind] ?? []
+        }
     }
 
     fileprivate mutating func take(_ kind: CertificateNameKind, _ bytes: UnsafeBufferPointer<UInt8>?) {
@@ -76,6 +98,70 @@ private func takeName(_ names: UnsafeMutableRawPointer?, _ kind: Int32, _ bytes:
         }
     guard let known else { return }
     names.pointee.take(known, count < 0 ? nil : UnsafeBufferPointer(start: bytes, count: Int(count)))
+}
+
+/// OpenSSL tells of another part of a subject.
+private func takePart(_ names: UnsafeMutableRawPointer?, _ number: Int32, _ bytes: UnsafePointer<UInt8>?, _ count: Int32) {
+    guard let names = names?.assumingMemoryBound(to: CertificateNames.self),
+        let kind = CertificatePartKind.allCases.first(where: { $0.number == number })
+    else { return }
+    names.pointee.take(kind, count < 0 ? nil : UnsafeBufferPointer(start: bytes, count: Int(count)))
+}
+
+/// A part of a certificate that says what its owner belongs to.
+public enum CertificatePartKind: String, Sendable, CaseIterable {
+    case organizationalUnit = "ou"
+    case organization = "o"
+    case commonName = "cn"
+    case locality = "l"
+    case state = "st"
+    case country = "c"
+    case domainComponent = "dc"
+    case userIdentifier = "uid"
+    case uri = "san-uri"
+    case dns = "san-dns"
+    case email = "san-email"
+
+    /// OpenSSL's number; nil for what is read as a name anyway.
+    fileprivate var number: Int32? {
+        switch self {
+        case .organization: NID_organizationName
+        case .locality: NID_localityName
+        case .state: NID_stateOrProvinceName
+        case .country: NID_countryName
+        case .domainComponent: NID_domainComponent
+        case .userIdentifier: NID_userId
+        case .organizationalUnit, .commonName, .uri, .dns, .email: nil
+        }
+    }
+}
+
+/// Whom a certificate puts into a group, or gives a role.
+public struct CertificateMembership: Sendable, Equatable {
+    public let part: CertificatePartKind
+    /// What the part has to be; nil where each value of the part is a name itself.
+    public let value: String?
+    /// The group or role; nil likewise.
+    public let name: String?
+
+    public init(_ part: CertificatePartKind, value: String?, name: String?) {
+        (self.part, self.value, self.name) = (part, value, name)
+    }
+
+    /// The groups or roles of a certificate.
+    public func names(in certificate: CertificateNames) -> [String] {
+        let values = certificate.values(of: part)
+        guard let value, let name else { return values }
+        return values.contains(value) ? [name] : []
+    }
+}
+
+/// An attribute that a certificate gives.
+public struct CertificateAttribute: Sendable, Equatable {
+    public let name: String
+    public let part: CertificatePartKind
+
+    public init(name: String, part: CertificatePartKind) { (self.name, self.part) = (name, part) }
 }
 
 /// Which name of a certificate is meant.
@@ -143,6 +229,10 @@ public struct CertificateNameSelector: Sendable, Equatable {
 public struct CertificateNaming: Sendable, Equatable {
     public var userName: CertificateNameSelector?
     public var clientIdentifier: CertificateNameSelector?
+    /// The groups and roles that it has by its certificate, and its attributes.
+    public var groups: [CertificateMembership] = []
+    public var roles: [CertificateMembership] = []
+    public var attributes: [CertificateAttribute] = []
 
     public init(userName: CertificateNameSelector? = nil, clientIdentifier: CertificateNameSelector? = nil) {
         (self.userName, self.clientIdentifier) = (userName, clientIdentifier)

@@ -251,7 +251,8 @@ struct ControlMayCommand: ControlSubcommand {
 
     @Option(
         help: ArgumentHelp(
-            "What a login says of the client, for %{client_attrs.NAME} in rules; may be given several times.", valueName: "name=value"))
+            "What a login says of the client, for %{client_attrs.NAME} in rules; may be given several times.",
+            valueName: "name=value"))
     var attribute: [String] = []
 
     @Option(help: "The QoS of the message that is published. (default: any)")

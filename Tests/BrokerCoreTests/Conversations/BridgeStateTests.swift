@@ -158,7 +158,7 @@ import Testing
     func `behind a mount point nothing looks like a topic of the broker's, or has no name`(shards: Int, qos: QoS) {
         let broker = broker(shards: shards) {
             $0.listeners = [ListenerPolicy(), ListenerPolicy()]
-            $0.listeners[1].mountPoint = Array("m/".utf8)
+            $0.listeners[1].mountPoint = MountPoint("m/")
         }
         let inside = broker.client("inside")
         inside.connect(listener: 1)

@@ -267,7 +267,7 @@ struct LocalClientTests {
     @Test func `a user's rules are all that a local client has of a listener`() {
         let broker = broker(1) {
             $0.listeners[0].accessControl = openRules
-            $0.listeners[0].mountPoint = Array("mount/".utf8)
+            $0.listeners[0].mountPoint = MountPoint("mount/")
             $0.listeners[0].maximumQoS = .atMostOnce
         }
         let (own, guest) = (broker.attached("own"), broker.attached("guest") { $0.identity = .user("guest") })

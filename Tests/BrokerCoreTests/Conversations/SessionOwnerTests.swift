@@ -14,7 +14,7 @@ import Testing
         settings.listeners = [ListenerPolicy(), ListenerPolicy()]
         settings.listeners[0].name = "inside"
         settings.listeners[1].name = "outside"
-        settings.listeners[1].mountPoint = Array("outside/".utf8)
+        settings.listeners[1].mountPoint = MountPoint("outside/")
         return SimulatedBroker(shards: shards, settings: settings, store: store)
     }
 

@@ -10,7 +10,7 @@ import Testing
 
     private let settings = SimulatedBroker.testSettings {
         $0.listeners = [ListenerPolicy(), ListenerPolicy()]
-        $0.listeners[1].mountPoint = Array(Self.mountPoint.utf8)
+        $0.listeners[1].mountPoint = MountPoint(Self.mountPoint)
         $0.topicLevelsMax = 6
     }
 
@@ -64,7 +64,7 @@ import Testing
         mountPoint: String
     ) throws {
         var settings = settings
-        settings.listeners[1].mountPoint = Array(mountPoint.utf8)
+        settings.listeners[1].mountPoint = MountPoint(mountPoint)
         let broker = SimulatedBroker(settings: settings)
         let topic = mountPoint.isEmpty ? "$SYS/broker/x" : "broker/x"
         #expect(broker.client("a").connect(will: try will(topic), listener: 1)?.reasonCode == .notAuthorized)

@@ -139,6 +139,11 @@ def test_a_role_of_dynamic_security_is_named(site, program, tmp_path):
     given = {"address": "10.1.2.3", "attributes": "site=a,floor=2", "qos": "1", "retain": "false"}
     far = lambda **more: ask("far/a", "pump&" + "&".join(f"{name}={value}" for name, value in (given | more).items()))["allowed"]  # noqa: E731
     assert far() and not far(address="192.0.2.1") and not far(attributes="site=b") and not far(qos="2") and not far(retain="true")
+    commands = [{"command": "createRole", "rolename": "tank", "acls": [{"acltype": "publishClientSend", "topic": "own/%u/level", "allow": True}]},
+                {"command": "createClient", "username": "tank", "password": "x", "roles": [{"rolename": "tank"}], "mountpoint": "own/%u/"}]
+    assert call(served, "POST", "security/commands", {"commands": commands}, user=login)[0] == 200
+    assert ask("level", "tank")["role"] == "tank" and not ask("own/tank/level", "tank")["allowed"]
+    assert client(program, served.broker.port, "-t", "level", "-u", "tank", "-P", "x") == 0
     roles = call(served, "POST", "security/commands", {"commands": [{"command": "getRole", "rolename": "plant"}]}, user=login)[1]
     assert {name: roles["responses"][0]["data"]["role"]["acls"][1][name] for name in conditions} == conditions
 

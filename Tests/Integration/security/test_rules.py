@@ -2,16 +2,19 @@
 
 import json
 import time
+import urllib.request
 
 import jwt
 import pytest
+from harness.ports import reserve_port
 from harness.program import run
-from harness.wire import Wire, frame, text
+from harness.wire import Will, Wire, frame, text
 
 pytestmark = pytest.mark.martlet("mosquitto has no such rules")
 
 NOT_AUTHORIZED = 0x87
 NOT_VALID = 0x85
+QUOTA = 0x97
 
 
 def test_rules_for_qos_and_retain(start_broker, tmp_path):
@@ -107,14 +110,89 @@ def test_rules_for_what_a_token_says_of_the_client(program, start_broker, tmp_pa
     assert list(found.values()) == [[True, False, True], [False, True, False], *[[False] * 3] * 4], found
 
     def ctl(*words: str):
-        answer = run(program.path, "ctl", *words, "--socket", str(tmp_path / "http.sock"))
-        return answer.code, answer.output.decode()
+        answer = run(program, "ctl", *words, "--socket", str(tmp_path / "http.sock"))
+        return answer.returncode, answer.stdout
 
-    asked = ("may", "publish", "floors/2/x", "--username", "anna", "--listener", f"listener {broker.port}")
-    assert ctl(*asked, "--attribute", "floor=2", "--attribute", "site=a")[0] == 0
+    asked = ("may", "publish", "floors/2/x", "--username", "anna")
+    code, words = ctl(*asked, "--attribute", "floor=2", "--attribute", "site=a")
+    assert code == 0, words
     code, words = ctl(*asked, "--attribute", "floor=3")
-    assert code == 1 and "no line of" in words
-    assert ctl(*asked, "--attribute", "floor")[0] not in (0, 1) or "NAME=VALUE" in ctl(*asked, "--attribute", "floor")[1]
+    assert code == 1 and "no line of" in words, words
+
+
+def test_clients_without_rules_have_those_of_the_listener(start_broker, tmp_path):
+    (tmp_path / "rules").write_text("user anna\ntopic write a\n")
+    second = reserve_port()
+    lines = ["acl_file {directory}/rules", "martlet_default_rule write public/#", "listener {port} 127.0.0.1", "allow_anonymous true",
+             f"listener {second} 127.0.0.1", "allow_anonymous true", "martlet_default_rule write,qos=1,retain=no own/%c/#"]  # fmt: skip
+    broker = start_broker(configuration="\n".join(lines), listener=False)
+    found = []
+    for port, user in [(broker.port, "anna"), (broker.port, "bob"), (broker.port, None), (second, "anna"), (second, "bob")]:
+        wire = Wire(port)
+        assert wire.connect("c", user=user)[1] == 0
+        found.append([published(wire, topic) for topic in ("a", "public/x", "own/c/x")] + [published(wire, "own/c/x", retain=True)])
+        wire.close()
+    assert found == [[True, False, False, False], [False, True, False, False], [False, True, False, False], [True, False, False, False],
+                     [False, False, True, False]]  # fmt: skip
+
+
+def test_a_default_rule_that_is_none_is_told_with_its_line(start_broker):
+    with pytest.raises(AssertionError) as failure:
+        start_broker(configuration="listener {port} 127.0.0.1\nmartlet_default_rule read a\nmartlet_default_rule some b\n", listener=False)
+    assert ':4: martlet_default_rule: "some" is not an access type; expected read, write, readwrite or deny' in str(failure.value)
+
+
+def test_a_user_has_no_more_than_so_many_at_once(start_broker):
+    web = reserve_port()
+    broker = start_broker(
+        "--threads", "3", configuration="martlet_max_connections_per_user 3\nmartlet_max_sessions_per_user 4\n"
+        f"martlet_max_subscriptions_per_user 2\nmartlet_metrics_anonymous true\nlistener {{port}} 127.0.0.1\nallow_anonymous true\n"
+        f"listener {web} 127.0.0.1\nprotocol http_api", listener=False)  # fmt: skip
+    lasting = b"\x11\x00\x00\x0e\x10"
+
+    def come(name: str, user: str | None = "anna", properties: bytes = lasting, version: str = "mqttv5") -> tuple[Wire, int]:
+        wire = Wire(broker.port, version)
+        return wire, wire.connect(name, user=user, clean=version == "mqttv5", properties=properties)[1]
+
+    there = [come(f"c{number}") for number in range(3)]
+    assert [code for _, code in there] == [0, 0, 0]
+    assert come("c3")[1] == QUOTA and come("c3", version="mqttv311")[1] == 3 and come("c3", user="bob")[1] == 0
+    broker.wait_for_log("the user has 3 connections, and may have no more")
+    again, code = come("c0")
+    assert code == 0 and there[0][0].receive_end() is not None, "one's own connection is taken over"
+    assert again.subscribe("a") == 0 and there[1][0].subscribe("b") == 0 and there[1][0].subscribe("c") == QUOTA
+    there[2][0].disconnect()
+    broker.wait_for_log(r"Client c2 .* disconnected\.")
+    fourth, code = come("c4")
+    assert code == 0
+    fourth.disconnect()
+    broker.wait_for_log(r"Client c4 .* disconnected\.")
+    assert come("c5")[1] == QUOTA, "the sessions of who is away count"
+    broker.wait_for_log("the user has 4 sessions, and may have no more")
+    with urllib.request.urlopen(f"http://127.0.0.1:{web}/metrics") as answer:
+        metrics = answer.read().decode()
+    for bound, count in [("connections", 2), ("sessions", 1), ("subscriptions", 1)]:
+        assert f'martlet_user_bound_refused_total{{bound="{bound}"}} {count}' in metrics
+
+
+def test_topics_of_a_mount_point_are_the_users_own(start_broker):
+    inner = reserve_port()
+    broker = start_broker(
+        configuration=f"listener {{port}} 127.0.0.1\nallow_anonymous true\nmount_point tenants/%u/%c/\nlistener {inner} 127.0.0.1\nallow_anonymous true",
+        listener=False)
+    watcher = Wire(inner)
+    watcher.connect("w")
+    watcher.subscribe("tenants/#")
+    wire = Wire(broker.port)
+    assert wire.connect("d1", user="anna", will=Will("gone", "w"))[1] == 0
+    wire.subscribe("x")
+    wire.publish("x", "x")
+    assert wire.receive(3).topic == "x" and watcher.receive(3).topic == "tenants/anna/d1/x"
+    wire.close()
+    assert watcher.receive(3).topic == "tenants/anna/d1/gone"
+    assert connect(broker.port, "d1", None)[0] == NOT_AUTHORIZED and connect(broker.port, "a/b", "anna")[0] == NOT_AUTHORIZED
+    broker.wait_for_log("the mount point asks for %u, and the client has none")
+    watcher.close()
 
 
 def connect(port: int, identifier: str, user: str | None) -> tuple[int, bytes]:

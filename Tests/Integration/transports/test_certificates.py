@@ -1,5 +1,6 @@
 """Logins by the names of certificates, several certificates on a port, tickets, stapled answers and groups; and the page that says so."""
 
+import json
 import os
 import re
 import signal
@@ -94,6 +95,44 @@ def test_certificate_and_password(program, start_broker, authority, mutual_lines
     assert come(broker, client(authority), user="anna", password="wrong") == 0x87
     assert come(broker, client(authority), user="bert", password="secret") == 0x87
     assert come(broker, client(authority)) == 0x87, "the certificate alone is not enough"
+
+
+def test_parts_of_the_subject_are_groups_roles_and_attributes(program, start_broker, authority, mutual_lines, tmp_path):
+    authority.issue("client", "/O=Birds/OU=pumps/OU=North Site/CN=anna")
+    authority.issue("stranger", "/O=Fish/CN=bert")
+
+    def role(name: str, topic: str) -> dict:
+        return {"rolename": name, "acls": [{"acltype": "publishClientSend", "topic": topic, "allow": True}]}
+
+    (tmp_path / "dynsec.json").write_text(json.dumps({
+        "roles": [role("pump", "pumps/#"), role("north", "north/#"), role("all", "org/%{client_attrs.org}/#")],
+        "groups": [{"groupname": "pumps", "roles": [{"rolename": "pump"}]}, {"groupname": "everybody", "roles": [{"rolename": "all"}]}],
+    }))  # fmt: skip
+    lines = [
+        "martlet_certificate_username cn", "martlet_certificate_group ou", "martlet_certificate_group o=Birds everybody",
+        "martlet_certificate_role ou=North Site north", "martlet_certificate_attribute org o",
+        "plugin mosquitto_dynamic_security.so", f"plugin_opt_config_file {tmp_path}/dynsec.json",
+        f"listener 0 {tmp_path}/http.sock", "protocol http_api",
+    ]  # fmt: skip
+    broker = start_broker("--threads", "2", configuration=mutual_lines + "\n".join(lines), listener=False)
+
+    def may(wire, topic: str) -> bool:
+        wire.publish(topic, "x", qos=1, identifier=7)
+        body = wire.receive(4).body
+        return len(body) == 2 or body[2] in (0, 0x10)
+
+    member, stranger = SecureWire(broker.port, client(authority)), SecureWire(broker.port, client(authority, "stranger"))
+    assert member.connect("c")[1] == 0 and stranger.connect("d")[1] == 0
+    topics = ["pumps/1", "north/1", "org/Birds/1", "org/Fish/1", "other"]
+    assert [may(member, topic) for topic in topics] == [True, True, True, False, False]
+    assert [may(stranger, topic) for topic in topics] == [False] * 5
+    # A role that changes holds for who is there by a certificate.
+    change = ["ctl", "dynsec", "removeRoleACL", "north", "publishClientSend", "north/#", "--socket", tmp_path / "http.sock"]
+    subprocess.run([program.path, *change], check=True, capture_output=True)
+    wait_until(lambda: not may(member, "north/1"), "the role is another")
+    assert may(member, "pumps/1")
+    for wire in (member, stranger):
+        wire.close()
 
 
 def test_the_certificates_name_must_be_a_known_user(program, start_broker, authority, mutual_lines, tmp_path):

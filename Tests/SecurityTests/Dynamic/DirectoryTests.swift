@@ -1,7 +1,8 @@
-@testable import BrokerModel
 import MQTTCodec
 import Security
 import Testing
+
+@testable import BrokerModel
 
 /// What users may do by their roles, as the loops ask it.
 @Suite struct DirectoryTests {
@@ -94,16 +95,73 @@ import Testing
             Array(topic.utf8).withUnsafeBytes { policy.mayPublish(topic: $0, qos: qos, retain: retain) }
         }
         let (near, far) = (policy("10.0.0.1"), policy("192.0.2.7"))
-        #expect(may(far, "a/x", .atLeastOnce, false) && !may(far, "a/x", .atLeastOnce, true) && !may(far, "a/x", .exactlyOnce, false))
+        #expect(
+            may(far, "a/x", .atLeastOnce, false) && !may(far, "a/x", .atLeastOnce, true) && !may(far, "a/x", .exactlyOnce, false))
         #expect(may(near, "a/x", .exactlyOnce, true) && publishes(far, "a/x"))
         #expect(may(near, "b", .atMostOnce, false) && !may(far, "b", .atMostOnce, false) && !publishes(far, "b"))
         #expect(near.explanation(of: .publish, topic: "a/x", messages: .write(.atLeastOnce, retain: true)).isAllowed == false)
         let literal = TopicFilter("lit/#")
         #expect(near.maySubscribe(literal, asksLists: false) && !far.maySubscribe(literal, asksLists: false))
-        #expect(receives(policy("::1", "2"), "floors/2/x") && !receives(policy("::1", "3"), "floors/2/x") && !receives(near, "floors/2/x"))
+        #expect(
+            receives(policy("::1", "2"), "floors/2/x") && !receives(policy("::1", "3"), "floors/2/x")
+                && !receives(near, "floors/2/x"))
         #expect(!receives(policy("::1", "+"), "floors/2/x") && !receives(policy("::1", "2/3"), "floors/2/3/x"))
         let floor = TopicFilter("floors/2/+")
-        #expect(policy("::1", "2").maySubscribe(floor, asksLists: false) && !policy("::1", "3").maySubscribe(floor, asksLists: false))
+        #expect(
+            policy("::1", "2").maySubscribe(floor, asksLists: false) && !policy("::1", "3").maySubscribe(floor, asksLists: false))
+    }
+
+    @Test func `groups and roles of a certificate come behind the user's own, and make an unknown user known`() {
+        var conversation = Conversation()
+        for command in [
+            #"{"command":"createRole","rolename":"own"}"#, #"{"command":"createRole","rolename":"all"}"#,
+            #"{"command":"createRole","rolename":"door"}"#,
+            acl("own", "publishClientSend", "t", false), acl("all", "publishClientSend", "#", true),
+            acl("door", "publishClientSend", "door", true),
+            #"{"command":"createGroup","groupname":"g","roles":[{"rolename":"all"}]}"#,
+            #"{"command":"createClient","username":"u","roles":[{"rolename":"own"}]}"#,
+            #"{"command":"createClient","username":"off"}"#, #"{"command":"disableClient","username":"off"}"#,
+        ] { #expect(conversation.error(command) == nil, "\(command)") }
+        let control = AccessControl(roles: SecurityDirectory(conversation.dispatcher.model), lists: nil)
+        func policy(_ user: EncodedString, groups: [EncodedString] = [], roles: [EncodedString] = []) -> AccessPolicy {
+            control.policy(
+                userName: user, clientIdentifier: "c", memberships: AccessMemberships(groups: groups, roles: roles))
+        }
+        #expect(
+            publishes(policy("u", groups: ["g"]), "s") && !publishes(policy("u", groups: ["g"]), "t")
+                && !publishes(policy("u"), "s"))
+        #expect(publishes(policy("stranger", groups: ["none", "g"]), "s") && !publishes(policy("stranger", groups: ["none"]), "s"))
+        #expect(publishes(policy("stranger", roles: ["door"]), "door") && !publishes(policy("stranger", roles: ["door"]), "s"))
+        #expect(!publishes(policy("off", groups: ["g"]), "s"))
+    }
+
+    @Test func `a user's mount point comes before that of a group, and this before a role's`() throws {
+        var conversation = Conversation()
+        for command in [
+            #"{"command":"createRole","rolename":"r","mountpoint":"role/"}"#,
+            #"{"command":"createGroup","groupname":"g","mountpoint":"groups/%u/"}"#,
+            #"{"command":"createGroup","groupname":"plain","roles":[{"rolename":"r"}]}"#,
+            #"{"command":"createClient","username":"own","mountpoint":"x/","groups":[{"groupname":"g"}]}"#,
+            #"{"command":"createClient","username":"member","groups":[{"groupname":"g"}],"roles":[{"rolename":"r"}]}"#,
+            #"{"command":"createClient","username":"role","groups":[{"groupname":"plain"}]}"#,
+            #"{"command":"createClient","username":"none","mountpoint":"y/"}"#,
+            #"{"command":"modifyClient","username":"none","mountpoint":""}"#,
+        ] { #expect(conversation.error(command) == nil, "\(command)") }
+        for text in ["a/#", "%{floor}/"] {
+            let error = conversation.error(#"{"command":"modifyGroup","groupname":"g","mountpoint":"\#(text)"}"#)
+            #expect(error?.hasPrefix("Invalid mountpoint") == true)
+        }
+        let directory = SecurityDirectory(conversation.dispatcher.model)
+        let found = (["own", "member", "role", "none", "stranger"] as [EncodedString]).map {
+            directory.mountPoint(of: $0, in: AccessMemberships())?.text
+        }
+        #expect(found == ["x/", "groups/%u/", "role/", nil, nil])
+        #expect(directory.mountPoint(of: "stranger", in: AccessMemberships(groups: ["g"]))?.text == "groups/%u/")
+        let bytes = SecurityFile.bytes(of: conversation.dispatcher.model)
+        #expect(try SecurityFile.bytes(of: SecurityFile.model(reading: bytes)) == bytes)
+        #expect(String(decoding: bytes, as: UTF8.self).contains(#""mountpoint":"groups/%u/""#))
+        #expect(conversation.ask(#"{"command":"getClient","username":"own"}"#).contains(#""mountpoint":"x/""#))
+        #expect(!conversation.ask(#"{"command":"getClient","username":"none"}"#).contains("mountpoint"))
     }
 
     @Test func `administration is never granted by default`() {

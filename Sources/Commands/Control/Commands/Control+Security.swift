@@ -105,7 +105,8 @@ enum SecurityLines {
         if role["allowwildcardsubs"].boolean == false { lines.append("Wildcards in subscriptions: denied") }
         let rules = (role["acls"].array ?? []).map { rule in
             let verdict = rule["allow"].boolean == true ? "allow" : "deny "
-            let text = "\(padded(rule["acltype"].cell, 20)) : \(verdict) : \(rule["topic"].cell) (priority: \(rule["priority"].cell))"
+            let text =
+                "\(padded(rule["acltype"].cell, 20)) : \(verdict) : \(rule["topic"].cell) (priority: \(rule["priority"].cell))"
             return text + conditions(rule)
         }
         return lines + block("ACLs:", 10, rules)

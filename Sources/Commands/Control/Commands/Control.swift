@@ -100,8 +100,8 @@ public struct Control {
 extension Control {
     /// `ctl may`: whether somebody may do something, and which line or role decides it.
     ///
-    /// - Parameter query: `action`, `topic`, `username`, `clientid`, `address`, `attributes`, `qos`, `retain`, `listener`
-    ///   of the API.
+    /// - Parameter query: `action`, `topic`, `username`, `clientid`, `address`, `attributes`, `qos`, `retain`,
+    ///   `listener` of the API.
     /// - Returns: whether they may.
     public func may(_ query: [(String, String?)]) throws(ControlError) -> Bool {
         let answer = try ask(ControlRequest(.get, ["may"], query: query))

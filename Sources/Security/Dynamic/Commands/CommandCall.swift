@@ -79,6 +79,18 @@ struct CommandCall {
         return name
     }
 
+    /// Changes a mount point as the command says, if it says anything of it: an empty one is none.
+    func setMountPoint(_ mountPoint: inout MountPoint?) throws(Refusal) {
+        guard let value = members.any("mountpoint"), value != .null else { return }
+        guard let text = value.string else { throw Refusal("Invalid mountpoint") }
+        mountPoint = nil
+        if text.isEmpty { return }
+        guard let made = MountPoint(checked: text) else {
+            throw Refusal("Invalid mountpoint: + and # do not belong there, and of places only %u, %c and %{client_attrs.NAME}")
+        }
+        mountPoint = made
+    }
+
     /// The roles that a command gives; nil if it says nothing of roles.
     func roles(of model: SecurityModel, orInvalid words: String) throws(Refusal) -> RankedNames? {
         guard let value = members.any("roles") else { return nil }
@@ -94,8 +106,8 @@ struct CommandCall {
 
     static let invalidRoles = "'roles' not an array or missing/invalid rolename"
 
-    /// The rules in a list of them, of which those that are none are passed over, as with mosquitto. One whose condition
-    /// cannot be read is not: without it the rule would say something else.
+    /// The rules in a list of them, of which those that are none are passed over, as with mosquitto. One whose
+    /// condition cannot be read is not: without it the rule would say something else.
     static func rules(_ list: [JSONValue]) throws(Refusal) -> SecurityModel.Role {
         var role = SecurityModel.Role()
         for item in list {

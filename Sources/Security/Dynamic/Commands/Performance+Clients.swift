@@ -12,6 +12,7 @@ extension Performance {
         var client = SecurityModel.Client()
         client.texts = texts
         client.clientIdentifier = identifier
+        try call.setMountPoint(&client.mountPoint)
         // With an empty one nobody logs in.
         if let password, !password.isEmpty { client.password = try hash(password) }
         client.roles = try call.roles(of: model, orInvalid: CommandCall.invalidRoles) ?? RankedNames()
@@ -85,6 +86,7 @@ extension Performance {
         }
         if let name = call.anyText("textname") { client.texts.name = name }
         if let description = call.anyText("textdescription") { client.texts.description = description }
+        try call.setMountPoint(&client.mountPoint)
         if let roles = try call.roles(of: model, orInvalid: CommandCall.invalidRoles) { client.roles = roles }
         var groups: [RankedNames.Entry]?
         if let list = call.members.any("groups")?.array {

@@ -9,6 +9,7 @@ extension Performance {
         guard model.groups[name] == nil else { throw Refusal("Group already exists") }
         var group = SecurityModel.Group()
         group.texts = texts
+        try call.setMountPoint(&group.mountPoint)
         group.roles = try call.roles(of: model, orInvalid: "Internal error") ?? RankedNames()
         model.groups[name] = group
         changes.groups.insert(name)
@@ -45,6 +46,8 @@ extension Performance {
                 clients?.append(RankedNames.Entry(name: user, priority: CommandCall.priority(members)))
             }
         }
+        var mountPoint = model.groups[name]?.mountPoint
+        try call.setMountPoint(&mountPoint)
         var people = model.members(of: name)
         if let clients {
             for user in people.users { model.leave(user, name) }
@@ -56,6 +59,7 @@ extension Performance {
             if let textName { group.texts.name = textName }
             if let textDescription { group.texts.description = textDescription }
             if let roles { group.roles = roles }
+            group.mountPoint = mountPoint
         }
         enforce(on: name, people)
         record("groupname", name)

@@ -262,6 +262,7 @@ extension Performance {
         guard model.roles[name] == nil else { throw Refusal("Role already exists") }
         var role = try CommandCall.rules(call.members.any("acls")?.array ?? [])
         role.texts = texts
+        try call.setMountPoint(&role.mountPoint)
         role.allowsWildcards = wildcards?.boolean ?? true
         model.roles[name] = role
         changes.roles.insert(name)
@@ -290,7 +291,9 @@ extension Performance {
         guard var role = model.roles[name] else { return }
         if let text = call.anyText("textname") { role.texts.name = text }
         if let text = call.anyText("textdescription") { role.texts.description = text }
-        var isOther = false
+        let mountPoint = role.mountPoint
+        try call.setMountPoint(&role.mountPoint)
+        var isOther = role.mountPoint != mountPoint
         if let allows = call.members.any("allowwildcardsubs")?.boolean, allows != role.allowsWildcards {
             role.allowsWildcards = allows
             isOther = true

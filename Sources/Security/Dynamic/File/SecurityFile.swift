@@ -52,6 +52,17 @@ public enum SecurityFile {
         SecurityModel.Texts(name: members.any("textname")?.string, description: members.any("textdescription")?.string)
     }
 
+    private static func mountPoint(in members: JSONMembers, of name: EncodedString) throws(Complaint) -> MountPoint? {
+        guard let value = members.any("mountpoint"), value != .null, value.string != "" else { return nil }
+        guard let mountPoint = value.string.flatMap({ MountPoint(checked: $0) }) else {
+            throw Complaint(
+                description:
+                    "has a mountpoint of \"\(name)\" that is none: + and # do not belong there, and of places only %u, %c and "
+                    + "%{client_attrs.NAME}.")
+        }
+        return mountPoint
+    }
+
     private static func roles(in members: JSONMembers, of model: SecurityModel) -> RankedNames {
         var roles = RankedNames()
         for item in members.any("roles")?.array ?? [] {
@@ -71,8 +82,10 @@ public enum SecurityFile {
                 throw Complaint(description: "has a role \"\(name)\" with a rule that cannot be kept: \(error.words).")
             }
             role.texts = texts(in: members)
+            role.mountPoint = try mountPoint(in: members, of: name)
             role.allowsWildcards = members.any("allowwildcardsubs")?.boolean ?? true
-            role.unknown = unknown(in: members, but: ["rolename", "textname", "textdescription", "allowwildcardsubs", "acls"])
+            role.unknown = unknown(
+                in: members, but: ["rolename", "textname", "textdescription", "mountpoint", "allowwildcardsubs", "acls"])
             model.roles[name] = role
         }
     }
@@ -83,10 +96,11 @@ public enum SecurityFile {
             var client = SecurityModel.Client()
             client.clientIdentifier = Self.name("clientid", in: members)
             client.texts = texts(in: members)
+            client.mountPoint = try mountPoint(in: members, of: name)
             client.isDisabled = members.any("disabled")?.boolean ?? false
             client.roles = roles(in: members, of: model)
             client.password = password(in: members)
-            var known = ["username", "clientid", "textname", "textdescription", "disabled", "roles"]
+            var known = ["username", "clientid", "textname", "textdescription", "mountpoint", "disabled", "roles"]
             // A hash of a kind that is not known here stays for who knows it.
             if client.password != nil { known += passwordMembers }
             client.unknown = unknown(in: members, but: known)
@@ -109,8 +123,10 @@ public enum SecurityFile {
             guard let name = name("groupname", in: members), model.groups[name] == nil else { continue }
             var group = SecurityModel.Group()
             group.texts = texts(in: members)
+            group.mountPoint = try mountPoint(in: members, of: name)
             group.roles = roles(in: members, of: model)
-            group.unknown = unknown(in: members, but: ["groupname", "textname", "textdescription", "roles", "clients"])
+            group.unknown = unknown(
+                in: members, but: ["groupname", "textname", "textdescription", "mountpoint", "roles", "clients"])
             model.groups[name] = group
             for item in members.any("clients")?.array ?? [] {
                 guard let members = item.object, let user = Self.name("username", in: members), model.clients[user] != nil else {
@@ -207,6 +223,7 @@ extension JSONWriter {
     fileprivate mutating func write(_ name: EncodedString, _ group: SecurityModel.Group) {
         set("groupname", name)
         set(group.texts)
+        set(group.mountPoint)
         array("roles", of: "rolename", group.roles)
         array("clients") { list in
             for user in group.clients.names {
@@ -329,6 +346,10 @@ extension JSONWriter {
         if let description = texts.description { set("textdescription", description) }
     }
 
+    mutating func set(_ mountPoint: MountPoint?) {
+        if let mountPoint { set("mountpoint", mountPoint.text) }
+    }
+
     /// - Parameter kind: what the names are called: `rolename`.
     mutating func array(_ name: String, of kind: String, _ names: RankedNames) {
         array(name) { list in
@@ -345,6 +366,7 @@ extension JSONWriter {
         set("username", user)
         if let identifier = client.clientIdentifier { set("clientid", identifier) }
         set(client.texts)
+        set(client.mountPoint)
         if client.isDisabled { set("disabled", true) }
         array("roles", of: "rolename", client.roles)
     }
@@ -360,6 +382,7 @@ extension JSONWriter {
     mutating func setRole(_ name: EncodedString, _ role: SecurityModel.Role) {
         set("rolename", name)
         set(role.texts)
+        set(role.mountPoint)
         set("allowwildcardsubs", role.allowsWildcards)
         array("acls") { list in
             for kind in SecurityModel.RuleKind.allCases {
@@ -394,6 +417,7 @@ extension JSONWriter {
         object { object in
             object.set("groupname", name)
             object.set(group.texts)
+            object.set(group.mountPoint)
             object.array("clients") { list in for user in group.clients.names { list.object { $0.set("username", user) } } }
             object.array("roles", of: "rolename", group.roles)
         }

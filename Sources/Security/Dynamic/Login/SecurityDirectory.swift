@@ -15,10 +15,12 @@ public final class SecurityDirectory: RoleSource {
         var password: StoredPassword?
         var roles: [EncodedString] = []
         var groups: [EncodedString] = []
+        var mountPoint: MountPoint?
 
         init(_ client: SecurityModel.Client) {
             (clientIdentifier, isDisabled, password) = (client.clientIdentifier, client.isDisabled, client.password)
             (roles, groups) = (client.roles.entries.map(\.name), client.groups.entries.map(\.name))
+            mountPoint = client.mountPoint
         }
     }
 
@@ -27,6 +29,9 @@ public final class SecurityDirectory: RoleSource {
         /// The roles of each group.
         var groups: [EncodedString: [EncodedString]] = [:]
         var roles: [EncodedString: RoleRules] = [:]
+        /// Of the groups and the roles that have one.
+        var groupMountPoints: [EncodedString: MountPoint] = [:]
+        var roleMountPoints: [EncodedString: MountPoint] = [:]
         var anonymousGroup: EncodedString?
         var defaults = RoleRights.Defaults()
     }
@@ -36,8 +41,14 @@ public final class SecurityDirectory: RoleSource {
     public init(_ model: SecurityModel) {
         var state = State()
         for name in model.clients.names { state.users[name] = model.clients[name].map { Entry($0) } }
-        for name in model.groups.names { state.groups[name] = model.groups[name]?.roles.entries.map(\.name) }
-        for name in model.roles.names { state.roles[name] = model.roles[name]?.compiled(name: name) }
+        for name in model.groups.names {
+            state.groups[name] = model.groups[name]?.roles.entries.map(\.name)
+            state.groupMountPoints[name] = model.groups[name]?.mountPoint
+        }
+        for name in model.roles.names {
+            state.roles[name] = model.roles[name]?.compiled(name: name)
+            state.roleMountPoints[name] = model.roles[name]?.mountPoint
+        }
         (state.anonymousGroup, state.defaults) = (model.anonymousGroup, model.defaults)
         self.state = Locked(state)
     }
@@ -47,8 +58,14 @@ public final class SecurityDirectory: RoleSource {
         let roles = changes.roles.map { ($0, model.roles[$0]?.compiled(name: $0)) }
         let groups = changes.groups.map { ($0, model.groups[$0]?.roles.entries.map(\.name)) }
         state.withLock { state in
-            for (name, rules) in roles { state.roles[name] = rules }
-            for (name, roles) in groups { state.groups[name] = roles }
+            for (name, rules) in roles {
+                state.roles[name] = rules
+                state.roleMountPoints[name] = model.roles[name]?.mountPoint
+            }
+            for (name, roles) in groups {
+                state.groups[name] = roles
+                state.groupMountPoints[name] = model.groups[name]?.mountPoint
+            }
             (state.anonymousGroup, state.defaults) = (model.anonymousGroup, model.defaults)
         }
         let clients = changes.clients.map { ($0, model.clients[$0].map { Entry($0) }) }
@@ -61,11 +78,14 @@ public final class SecurityDirectory: RoleSource {
         }
     }
 
-    public func rights(of userName: EncodedString?) -> RoleRights? {
+    public func rights(of userName: EncodedString?) -> RoleRights? { rights(of: userName, in: AccessMemberships()) }
+
+    public func rights(of userName: EncodedString?, in memberships: AccessMemberships) -> RoleRights? {
         state.withLock { state in
             var names: [EncodedString] = []
-            if let userName {
-                guard let entry = state.users[userName] else { return nil }
+            let entry = userName.flatMap { state.users[$0] }
+            if userName != nil, entry == nil, memberships.isEmpty { return nil }
+            if let entry {
                 // Who comes in by another login than a password is asked nothing else.
                 guard !entry.isDisabled else {
                     var nothing = RoleRights.Defaults()
@@ -74,10 +94,28 @@ public final class SecurityDirectory: RoleSource {
                 }
                 names = entry.roles
                 for group in entry.groups { names += state.groups[group] ?? [] }
-            } else if let group = state.anonymousGroup {
+            } else if userName == nil, let group = state.anonymousGroup {
                 names = state.groups[group] ?? []
             }
+            names += memberships.roles
+            for group in memberships.groups { names += state.groups[group] ?? [] }
             return RoleRights(roles: names.compactMap { state.roles[$0] }, defaults: state.defaults)
+        }
+    }
+
+    /// The user's own; else that of the first group that has one, in their order; else of the first role.
+    public func mountPoint(of userName: EncodedString?, in memberships: AccessMemberships) -> MountPoint? {
+        state.withLock { state in
+            let entry = userName.flatMap { state.users[$0] }
+            if let own = entry?.mountPoint { return own }
+            if state.groupMountPoints.isEmpty, state.roleMountPoints.isEmpty { return nil }
+            var groups = entry?.groups ?? []
+            if userName == nil, let group = state.anonymousGroup { groups.append(group) }
+            groups += memberships.groups
+            for group in groups { if let found = state.groupMountPoints[group] { return found } }
+            let roles = (entry?.roles ?? []) + memberships.roles + groups.flatMap { state.groups[$0] ?? [] }
+            for role in roles { if let found = state.roleMountPoints[role] { return found } }
+            return nil
         }
     }
 

@@ -15,6 +15,8 @@ public struct SecurityModel: Sendable {
         /// The only Client Identifier that they may use; nil for any.
         public var clientIdentifier: EncodedString?
         public var texts = Texts()
+        /// What stands before their topics in place of the listener's mount point; nil for what groups and roles say.
+        public var mountPoint: MountPoint?
         public var isDisabled = false
         public var roles = RankedNames()
         public var groups = RankedNames()
@@ -26,6 +28,8 @@ public struct SecurityModel: Sendable {
     /// Clients who have roles together.
     public struct Group: Sendable {
         public var texts = Texts()
+        /// The same of its clients.
+        public var mountPoint: MountPoint?
         public var roles = RankedNames()
         /// The priority of each client's membership; -1 where none is given.
         public var clients = NameTable<Int>()
@@ -35,6 +39,8 @@ public struct SecurityModel: Sendable {
     /// What those may do who have it.
     public struct Role: Sendable {
         public var texts = Texts()
+        /// The same of those who have it.
+        public var mountPoint: MountPoint?
         public var allowsWildcards = true
         public var rules: [RuleKind: [Rule]] = [:]
         var unknown: [(name: String, value: JSONValue)] = []
@@ -231,6 +237,8 @@ public struct SecurityChanges: Sendable {
     var roles: Set<EncodedString> = []
     /// Whether there is anything to save.
     public internal(set) var isEmpty = true
+    /// Whether groups or roles are others, which somebody may have by a certificate.
+    public var concernsMembers: Bool { !groups.isEmpty || !roles.isEmpty }
 
     public init() {}
 }
@@ -265,7 +273,7 @@ extension SecurityChanges {
             }
             let isSame =
                 old.clientIdentifier == new.clientIdentifier && old.password == new.password && old.roles == new.roles
-                && old.groups == new.groups
+                && old.groups == new.groups && old.mountPoint == new.mountPoint
             if isSame, old.isDisabled == new.isDisabled { continue }
             clients.insert(user)
             if isSame, !new.isDisabled { renewed.users.insert(user) } else { kicked.users.insert(user) }
@@ -278,7 +286,9 @@ extension SecurityChanges {
             kicked.formUnion(before.members(of: name))
         }
         for name in after.groups.names {
-            guard let new = after.groups[name], new.roles != before.groups[name]?.roles else { continue }
+            guard let new = after.groups[name],
+                new.roles != before.groups[name]?.roles || new.mountPoint != before.groups[name]?.mountPoint
+            else { continue }
             groups.insert(name)
             guard before.groups[name] != nil else { continue }
             kicked.formUnion(after.members(of: name))
@@ -304,7 +314,7 @@ extension SecurityChanges {
 extension SecurityModel.Role {
     /// Whether who has the one may do what who has the other may.
     fileprivate func allows(sameAs other: Self) -> Bool {
-        allowsWildcards == other.allowsWildcards
+        allowsWildcards == other.allowsWildcards && mountPoint == other.mountPoint
             && SecurityModel.RuleKind.allCases.allSatisfy { (rules[$0] ?? []) == (other.rules[$0] ?? []) }
     }
 }

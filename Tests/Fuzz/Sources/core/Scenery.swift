@@ -59,7 +59,7 @@ enum Scenery {
 
     private static var mounted: ListenerPolicy {
         var policy = ListenerPolicy()
-        policy.mountPoint = Array("m/".utf8)
+        policy.mountPoint = MountPoint("m/")
         policy.checksPasswords = true
         policy.allowsAnonymous = false
         policy.usesUserNameAsClientIdentifier = true
