@@ -11,7 +11,7 @@ import Testing
     private func broker(_ mountPoint: String, shards: Int = 3, _ attributes: [(name: String, value: String)] = [])
         -> SimulatedBroker
     {
-        var settings = SimulatedBroker.testSettings()
+        var settings = SimulatedBroker.testSettings
         settings.listeners = [ListenerPolicy(), ListenerPolicy()]
         (settings.listeners[0].name, settings.listeners[1].name) = ("inside", "outside")
         settings.listeners[1].mountPoint = MountPoint(mountPoint)

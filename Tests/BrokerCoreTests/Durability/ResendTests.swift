@@ -22,7 +22,7 @@ import Testing
         settings = SimulatedBroker.testSettings {
             $0.listeners = [ListenerPolicy(), ListenerPolicy(), ListenerPolicy()]
             $0.listeners[0].accessControl = AccessControl(anonymous: rules, users: [:], patterns: [])
-            $0.listeners[1].mountPoint = Array("mounted/".utf8)
+            $0.listeners[1].mountPoint = MountPoint("mounted/")
         }
     }
 
