@@ -150,6 +150,8 @@ private struct Counter: RandomNumberGenerator {
 private final class Unbounded: SessionCount {
     func enter(max: Int?) -> Bool { true }
     func leave() {}
+    func enter(_ bound: UserBound, of user: EncodedString, max: Int?) -> Bool { true }
+    func leave(_ bound: UserBound, of user: EncodedString, count: Int) {}
 }
 
 extension LogRecord {
