@@ -361,7 +361,7 @@ extension AcceptedOptionTests {
     ]
 
     /// TLS with certificates of the clients.
-    private static let mutual = "certfile c\nkeyfile k\ncafile a\nrequire_certificate true\n"
+    static let mutual = "certfile c\nkeyfile k\ncafile a\nrequire_certificate true\n"
 
     @Sendable private static func useMutual(_ listener: inout ListenerConfiguration) {
         (listener.tls.certificateFile, listener.tls.keyFile, listener.tls.authoritiesFile) = ("c", "k", "a")

@@ -15,10 +15,25 @@ import Testing
         let structural: Set<String> = [
             "listener", "port", "bind_address", "connection", "include_dir", "per_listener_settings", "plugin", "auth_plugin",
             "global_plugin", "plugin_load", "plugin_use", "plugin_opt_", "auth_opt_",
+            // Beside dynamic security: below.
+            "martlet_certificate_group", "martlet_certificate_role",
         ]
         let covered = Set((Self.globalLines + Self.securityLines + Self.listenerLines + Self.bridgeLines).flatMap(\.names)).union(
             structural)
         #expect(ConfigurationOption.all.map(\.name).filter { !covered.contains($0) } == [])
+    }
+
+    @Test func `groups and roles by certificate are read where there is dynamic security`() {
+        let file =
+            "allow_anonymous true\nplugin mosquitto_dynamic_security.so\nplugin_opt_config_file d\nlistener 1\n\(Self.mutual)"
+        var expected = read(file).configuration
+        expected.listeners[0].tls.certificateGroups = [CertificateMembership(.organizationalUnit)]
+        expected.listeners[0].tls.certificateRoles = [
+            CertificateMembership(.organizationalUnit, value: "the press", name: "operator")
+        ]
+        let result = read(file + "martlet_certificate_group ou\nmartlet_certificate_role ou=the press operator\n")
+        #expect(!result.hasErrors, "\(result.texts)")
+        #expect(result.configuration == expected)
     }
 
     @Test(arguments: [
