@@ -8,11 +8,15 @@ const where = element => `<${element.tagName.toLowerCase()}${element.className &
 
 // Colours as the browser paints them, by painting them.
 const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+const painted = new Map();
 function paint(colour) {
-  canvas.clearRect(0, 0, 1, 1);
-  canvas.fillStyle = colour;
-  canvas.fillRect(0, 0, 1, 1);
-  return Array.from(canvas.getImageData(0, 0, 1, 1).data);
+  if (!painted.has(colour)) {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    painted.set(colour, Array.from(canvas.getImageData(0, 0, 1, 1).data));
+  }
+  return painted.get(colour);
 }
 function luminance([red, green, blue]) {
   const part = value => { const share = value / 255; return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4; };

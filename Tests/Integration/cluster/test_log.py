@@ -220,7 +220,8 @@ def test_what_is_stored_after_servers_have_lost_the_newest_records_arrives(start
     nats.start()
     if restarts:
         node.broker.restart()
-    node.broker.wait_for_log(r"the servers have lost the newest records of the log's partition 0 \(2 to 6\)")
+    # How many records they are is a matter of time: what is delivered is told in records of its own.
+    node.broker.wait_for_log(r"the servers have lost the newest records of the log's partition 0 \(\d+ to \d+\)")
     node.is_ready()
     if restarts:
         receiver, sender = connect("receiver"), connect("sender")

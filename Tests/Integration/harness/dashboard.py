@@ -20,7 +20,7 @@ def start_browser() -> webdriver.Chrome:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    driver.set_script_timeout(PATIENCE)
+    driver.set_script_timeout(60)
     return driver
 
 
