@@ -111,7 +111,7 @@ public struct Recovery: ~Copyable {
                 flows, inFlightMax: restored.isConnected ? restored.shard.sessionRows.windowMax : 0)
             for number in sent { flows[number] = nil }
             if restored.isConnected {
-                restored.shard.sessionRows.restoreExport(of: restored.session)
+                restored.shard.sessionRows.endConnection(ofRestored: restored.session)
             } else {
                 restored.shard.lifecycle.armTimer(of: restored.session)
             }

@@ -37,7 +37,7 @@ extension SessionRows {
     }
 
     /// The client was connected when the broker ended: its connection has ended with it.
-    func restoreExport(of session: Session) {
+    func endConnection(ofRestored session: Session) {
         // Its will is published in the shard's first turn, when all queues are there and a cluster is joined.
         guard session.expiryIntervalSeconds > 0 || session.will != nil else {
             shard.lifecycle.endSession(session, publishesWill: false)
@@ -47,6 +47,7 @@ extension SessionRows {
             session.expiryIntervalSeconds == .max ? .max : shard.now + UInt64(session.expiryIntervalSeconds) * 1000
         if let will = session.will { session.willDueAt = shard.now + UInt64(will.properties.willDelayInterval ?? 0) * 1000 }
         keep(session)
+        keepRestoredFlows(of: session)
         shard.lifecycle.armTimer(of: session)
     }
 

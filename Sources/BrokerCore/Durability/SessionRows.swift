@@ -210,6 +210,18 @@ struct SessionRows {
         }
     }
 
+    /// The broker ended while the client was connected, and it has been found anew what may have been sent: the next
+    /// start has to find the same. [MQTT-4.6.0-1 v5]
+    func keepRestoredFlows(of session: Session) {
+        guard let journal = shard.journal else { return }
+        for position in 0..<session.queue.count {
+            let entry = session.queue[position]
+            guard entry.packetIdentifier != 0 else { return }
+            guard entry.storeNumber != 0, !entry.hasFlow, entry.qos == .atLeastOnce else { continue }
+            keepFlow(.sent, position, of: session, journal)
+        }
+    }
+
     /// PUBREC came for an entry: it never goes out again.
     func keepReleased(_ position: Int, of session: Session) {
         guard let journal = shard.journal, session.queue[position].storeNumber != 0 else { return }
