@@ -46,6 +46,11 @@ struct NodeLeases {
     /// Of the newest list that was read, and how many older ones have come since.
     private var listedThrough: UInt64 = 0
     private var olderLists = 0
+    /// The nodes of the newest list.
+    private var listed: Set<NodeID> = []
+    /// Until when a list says nothing of those that it lacks: this node's own entry went before its time, as others'
+    /// may have gone while they act by it.
+    private var absenceCountsAt: UInt64 = 0
     private var failures = 0
     /// What the servers had no room for, until it is taken.
     private var refusal: JetStreamError?
@@ -88,6 +93,7 @@ struct NodeLeases {
 
     /// Goes on as another incarnation after a lease has ended; to be called without a connection.
     mutating func begin(as node: NodeID) {
+        listed.remove(self.node)
         (self.node, lease, entry) = (node, Self.newLease, 0)
         end()
     }
@@ -216,18 +222,24 @@ struct NodeLeases {
             olderLists = through < listedThrough ? olderLists + 1 : 0
             guard olderLists == 0 || olderLists > Limits.olderListsMax else { return .goesOn }
             listedThrough = through
-            return .nodes(
-                subjects.compactMap { UInt64($0.dropFirst(prefix.count), radix: 16).map { NodeID($0) } }, through: through)
+            let nodes = Set(subjects.compactMap { UInt64($0.dropFirst(prefix.count), radix: 16).map { NodeID($0) } })
+            if listed.contains(node), !nodes.contains(node) { hasLostEntry(now: now) }
+            listed = now < absenceCountsAt ? listed.union(nodes) : nodes
+            return .nodes(listed.sorted(), through: through)
         }
         return .goesOn
     }
 
     /// Handles an entry that is another than was expected, or missing.
     private mutating func found(_ last: LastMessage?, now: UInt64) {
+        if last == nil, entry > 0, lease.mayAct(now: now) { hasLostEntry(now: now) }
         entry = last?.sequence ?? 0
         lease.conflicted(found: last?.sequence, now: now)
         (step, dueAt) = (.write, now)
     }
+
+    /// The bucket was deleted or emptied: who acts by an entry that is gone may do so until it would have ended.
+    private mutating func hasLostEntry(now: UInt64) { absenceCountsAt = now + Limits.leaseSeconds * 1000 }
 
     /// A bucket that is gone is made anew; while it changes its leader that is of no use.
     private mutating func failed(_ reason: String, _ now: UInt64) -> Outcome {

@@ -156,6 +156,46 @@ import Testing
         #expect(try listed(5) && listed(6) && !listed(4))
     }
 
+    @Test(arguments: ["deleted", "emptied"])
+    func `of leases that were deleted with this node's, others count as long as they may act by them`(_ how: String) throws {
+        let leases = Node(try plan(), 0xAB)
+        let info = try info()
+        func list(_ sequence: Int, _ nodes: String...) throws -> NATSAnswer {
+            let subjects = nodes.map { "\"$KV.martlet_c_nodes.\($0)\":1" }.joined(separator: ",")
+            let created = how == "deleted" && sequence < 10 ? 3 : 2
+            return try answer(
+                "{\"created\":\"1970-01-01T00:00:0\(created)Z\",\"state\":{\"last_seq\":\(sequence),\"subjects\":{\(subjects)}}}")
+        }
+        func nodes(_ answer: NATSAnswer, now: UInt64) -> [NodeID]? {
+            if case .nodes(let nodes, _) = leases.answered(answer, now: now, info: info) { nodes } else { nil }
+        }
+        leases.begin(now: 0)
+        try write(leases, at: 11, now: 0)
+        #expect(nodes(try list(11, "AB", "CD"), now: 0) == [NodeID(0xAB), NodeID(0xCD)])
+        // The next entry is to follow the eleventh, and there is none.
+        _ = leases.next(now: 4000, info: info)
+        let conflict = "{\"error\":{\"code\":400,\"err_code\":10071,\"description\":\"wrong last sequence\"}}"
+        #expect(leases.answered(try answer(conflict), now: 4000, info: info) == .goesOn)
+        _ = leases.next(now: 4000, info: info)
+        let nothing = "{\"error\":{\"code\":404,\"err_code\":10037,\"description\":\"no message found\"}}"
+        #expect(leases.answered(try answer(nothing), now: 4000, info: info) == .goesOn)
+        #expect(leases.hasEnded(now: 4000))
+        leases.begin(as: 0xEF)
+        leases.begin(now: 4000)
+        let first: Int = how == "deleted" ? 1 : 12
+        try write(leases, at: UInt64(first), now: 4000)
+        #expect(nodes(try list(first, "EF"), now: 4000) == [NodeID(0xCD), NodeID(0xEF)])
+        func later(_ sequence: Int, _ now: UInt64) throws -> [NodeID]? {
+            _ = leases.next(now: now, info: info)
+            _ = leases.answered(try answer("{\"stream\":\"s\",\"seq\":\(sequence)}"), now: now, info: info)
+            _ = leases.next(now: now, info: info)
+            return nodes(try list(sequence, "EF"), now: now)
+        }
+        #expect(try later(first + 1, 8000) == [NodeID(0xCD), NodeID(0xEF)])
+        #expect(try later(first + 2, 12_000) == [NodeID(0xCD), NodeID(0xEF)])
+        #expect(try later(first + 3, 17_000) == [NodeID(0xEF)])
+    }
+
     @Test func `servers that are a cluster keep three copies`() throws {
         let leases = Node(try plan(), 1)
         leases.begin(now: 0)
