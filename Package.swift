@@ -78,7 +78,7 @@ let package = Package(
 
         // What the kernel gives.
         .target(name: "CLinux"),
-        .target(name: "Platform", dependencies: ["CLibraries", "CLinux"], swiftSettings: hot),
+        .target(name: "Platform", dependencies: ["Bytes", "CLibraries", "CLinux"], swiftSettings: hot),
         .target(
             name: "Transports", dependencies: ["Bytes", "CLibraries", "CLinux", "HTTP", "Platform"], swiftSettings: hot),
 

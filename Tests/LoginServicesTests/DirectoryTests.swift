@@ -83,25 +83,3 @@ import Testing
         #expect(indefinite.next() == nil)
     }
 }
-
-@Suite struct ScramProofTests {
-    @Test func `the proof is RFC 7677's, and the server's is looked at`() {
-        let proof = ScramProof(password: "pencil", user: "user", nonce: "rOprNGfwEbeRWgbNEkqO")
-        #expect(proof.clientFirst == "n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
-        let first = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
-        #expect(
-            proof.answer(to: Array(first.utf8))
-                == "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
-        #expect(!proof.isProof(Array("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G5=".utf8)) && !proof.isOver)
-        #expect(proof.isProof(Array("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=".utf8)) && proof.isOver)
-        #expect(proof.answer(to: Array(first.utf8)) == nil, "once")
-    }
-
-    @Test(arguments: [
-        "r=other,s=AAAA,i=1", "r=nonce,s=AAAA,i=1", "r=nonceX,s=,i=1", "r=nonceX,s=AAAA,i=0", "r=nonceX,s=AAAA,i=2000000000",
-        "e=no", "",
-    ])
-    func `a server's first word that is none is not answered`(first: String) {
-        #expect(ScramProof(password: "p", nonce: "nonce").answer(to: Array(first.utf8)) == nil)
-    }
-}

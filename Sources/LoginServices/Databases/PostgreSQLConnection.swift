@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Platform
 internal import Security
 internal import Transports
@@ -114,7 +113,7 @@ final class PostgreSQLConnection {
     // MARK: Who asks
 
     private func prove(_ settings: PostgreSQLSettings) throws(SourceFailure) {
-        var scram: ScramProof?
+        var scram: ScramClientExchange?
         while true {
             let message = try receive()
             guard message.kind == UInt8(ascii: "R"), message.body.count >= 4 else { throw Self.strange }
@@ -122,7 +121,7 @@ final class PostgreSQLConnection {
             switch Self.integer(message.body[..<4]) {
             case 0:
                 // Who asks for SCRAM has to end it: else it has not shown that it knows the password.
-                guard scram?.isOver != false else { throw Self.strange }
+                guard scram?.isProved != false else { throw Self.strange }
                 return
             case 3: try connection.send(Self.frame("p", Self.text(settings.password)))
             case 5:
@@ -135,14 +134,18 @@ final class PostgreSQLConnection {
                 guard scram == nil, methods.contains("SCRAM-SHA-256") else {
                     throw SourceFailure("asks for a way to log in that is not known here", isLost: true)
                 }
-                let proof = ScramProof(password: settings.password)
-                scram = proof
-                let first = Array(proof.clientFirst.utf8)
+                let password = Array(settings.password.utf8)
+                // Its owner may have set the least of RFC 7677 lower (scram_iterations), down to 1, and it takes a
+                // password as it is that SASLprep forbids.
+                let exchange = ScramClientExchange(
+                    user: [], password: SASLprep.prepare(password, for: .asking) ?? password, iterationsMin: 1)
+                scram = exchange
+                let first = exchange.first
                 try connection.send(Self.frame("p", Self.text("SCRAM-SHA-256") + Self.number(first.count) + first))
             case 11:
-                guard let answer = scram?.answer(to: rest) else { throw Self.strange }
-                try connection.send(Self.frame("p", Array(answer.utf8)))
-            case 12: guard scram?.isProof(rest) == true else { throw Self.strange }
+                guard let answer = try? scram?.answer(to: rest) else { throw Self.strange }
+                try connection.send(Self.frame("p", answer))
+            case 12: guard scram?.finish(rest) == true else { throw Self.strange }
             default: throw SourceFailure("asks for a way to log in that is not known here", isLost: true)
             }
         }
@@ -201,61 +204,6 @@ final class PostgreSQLConnection {
     }
 }
 
-/// SCRAM-SHA-256 (RFC 5802, RFC 7677), the client's side: both sides prove that they know the password.
-final class ScramProof {
-    /// What is said first.
-    let clientFirst: String
-    private let bare: String
-    private let password: [UInt8]
-    private let nonce: String
-    private var expected: String?
-    private(set) var isOver = false
-
-    /// - Parameter nonce: printable, and never the same; nil makes one.
-    init(password: String, user: String = "", nonce: String? = nil) {
-        let raw = Array(password.utf8)
-        self.password = SASLprep.prepare(raw, for: .asking) ?? raw
-        self.nonce = nonce ?? Self.makeNonce()
-        bare = "n=\(user),r=\(self.nonce)"
-        clientFirst = "n,,\(bare)"
-    }
-
-    private static func makeNonce() -> String {
-        Base64.encode(
-            [UInt8](unsafeUninitializedCapacity: 18) { buffer, count in
-                RandomBytes.fill(UnsafeMutableRawBufferPointer(buffer))
-                count = buffer.count
-            })
-    }
-
-    /// The client's last word, after the server's first; nil if that is none.
-    func answer(to serverFirst: [UInt8]) -> String? {
-        let text = String(decoding: serverFirst, as: UTF8.self)
-        let parts = text.split(separator: ",").map(String.init)
-        guard expected == nil, parts.count >= 3, parts[0].hasPrefix("r="), parts[1].hasPrefix("s="), parts[2].hasPrefix("i="),
-            parts[0].dropFirst(2).hasPrefix(nonce), parts[0].utf8.count > nonce.utf8.count + 2,
-            let salt = Base64.decode(parts[1].dropFirst(2)), !salt.isEmpty,
-            let iterations = Int(parts[2].dropFirst(2)), (1...Limits.scramIterationsMax).contains(iterations)
-        else { return nil }
-        let hash = HashFunction.sha256
-        let salted = hash.derivedKey(password: password, salt: salt, iterations: iterations)
-        let clientKey = hash.authenticationCode(Array("Client Key".utf8), key: salted)
-        let withoutProof = "c=biws,\(parts[0])"
-        let message = Array("\(bare),\(text),\(withoutProof)".utf8)
-        let signature = hash.authenticationCode(message, key: hash.digest(clientKey))
-        let serverKey = hash.authenticationCode(Array("Server Key".utf8), key: salted)
-        expected = "v=\(Base64.encode(hash.authenticationCode(message, key: serverKey)))"
-        return "\(withoutProof),p=\(Base64.encode(zip(clientKey, signature).map { $0 ^ $1 }))"
-    }
-
-    /// Whether the server's last word proves that it knows the password too.
-    func isProof(_ serverFinal: [UInt8]) -> Bool {
-        guard let expected, ConstantTime.equal(Array(expected.utf8), serverFinal) else { return false }
-        isOver = true
-        return true
-    }
-}
-
 /// A database of PostgreSQL's: asked by the queries of its owner, each with the types that the database finds.
 final class PostgreSQLDatabase: SQLDatabase {
     let identity: String
@@ -282,10 +230,4 @@ final class PostgreSQLDatabase: SQLDatabase {
         }
         return rows.compactMap { $0.map { String(decoding: $0, as: UTF8.self) } }
     }
-}
-
-extension Limits {
-    /// Iterations that a database may ask for when the broker proves its password: a second of a core. More are a
-    /// failure of the database.
-    static let scramIterationsMax = 1_000_000
 }

@@ -132,7 +132,7 @@ public enum PasswordScheme: String, CaseIterable, Sendable {
         switch self {
         case .scramSHA256:
             guard let prepared = SASLprep.prepare(password, for: .storing) else { throw .forbiddenCharacters }
-            return ScramCredentials(password: prepared, iterations: iterations ?? ScramCredentials.iterationsStandard).text
+            return ScramCredentials(password: prepared, iterations: iterations ?? ScramKeys.iterationsStandard).text
         case .argon2id, .sha512PBKDF2, .sha512:
             guard let hash = recipe(iterations: iterations)?.hash(of: password) else { throw .noMemory }
             return hash.text
@@ -158,7 +158,7 @@ public enum PasswordScheme: String, CaseIterable, Sendable {
         case .argon2id: 1...Int(Argon2.Cost.maximum.passes)
         case .sha512PBKDF2: 1...Limits.iterationsMax
         case .sha512: nil
-        case .scramSHA256: ScramCredentials.iterationsStandard...Limits.iterationsMax
+        case .scramSHA256: ScramKeys.iterationsStandard...Limits.iterationsMax
         }
     }
 

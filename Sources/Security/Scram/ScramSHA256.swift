@@ -103,15 +103,14 @@ final class ScramExchange: EnhancedExchange {
         guard let final = ScramClientFinal(data), final.nonce == nonce, final.channelBinding == Array(first.header.utf8) else {
             return refuse(.protocolError)
         }
-        let message = Array("\(first.bare),\(serverFirst),\(final.withoutProof)".utf8)
-        let signature = HashFunction.sha256.authenticationCode(message, key: credentials.storedKey)
-        let clientKey = zip(final.proof, signature).map { $0 ^ $1 }
+        let message = "\(first.bare),\(serverFirst),\(final.withoutProof)"
+        let clientKey = ScramKeys.proof(of: final.proof, stored: credentials.storedKey, message)
         guard ConstantTime.equal(HashFunction.sha256.digest(clientKey), credentials.storedKey) else {
             return refuse(.notAuthorized, because: .wrongPassword)
         }
         state = .finished
-        let verifier = HashFunction.sha256.authenticationCode(message, key: credentials.serverKey)
-        return .accepted(userName: EncodedString(first.user), data: Array("v=\(Base64.encode(verifier))".utf8))
+        return .accepted(
+            userName: EncodedString(first.user), data: ScramKeys.verifier(server: credentials.serverKey, message))
     }
 
     private func refuse(_ reason: ReasonCode, because failure: LoginFailure = .unspecified) -> AuthenticationOutcome {
@@ -307,7 +306,7 @@ struct ScramStandIn: Sendable {
         let least = credentials.map(\.serverKey).min { $0.lexicographicallyPrecedes($1) }
         secret = HashFunction.sha256.authenticationCode(
             Array("martlet: users that are not there".utf8), key: least ?? Salt.make(count: 32))
-        iterations = Self.mostCommon(credentials.map(\.iterations)) ?? ScramCredentials.iterationsStandard
+        iterations = Self.mostCommon(credentials.map(\.iterations)) ?? ScramKeys.iterationsStandard
         saltCount = Self.mostCommon(credentials.map(\.salt.count)) ?? 16
     }
 
@@ -339,8 +338,6 @@ struct ScramStandIn: Sendable {
 ///     SCRAM-SHA-256$4096:SALT$STORED_KEY:SERVER_KEY          PostgreSQL's form; Base64
 struct ScramCredentials: Sendable, Equatable {
     static let prefix = "SCRAM-SHA-256$"
-    /// RFC 7677's least, and what PostgreSQL takes; it is the client that does the work.
-    static let iterationsStandard = 4096
 
     let iterations: Int
     let salt: [UInt8]
@@ -354,13 +351,12 @@ struct ScramCredentials: Sendable, Equatable {
         self.serverKey = serverKey
     }
 
-    /// Makes the credentials of a prepared password. [RFC 5802, section 3]
-    init(password: [UInt8], iterations: Int = iterationsStandard, salt: [UInt8] = Salt.make(count: 16)) {
-        let salted = HashFunction.sha256.derivedKey(password: password, salt: salt, iterations: iterations)
-        let clientKey = HashFunction.sha256.authenticationCode(Array("Client Key".utf8), key: salted)
-        self.init(
-            iterations: iterations, salt: salt, storedKey: HashFunction.sha256.digest(clientKey),
-            serverKey: HashFunction.sha256.authenticationCode(Array("Server Key".utf8), key: salted))
+    /// Makes the credentials of a prepared password.
+    init(
+        password: [UInt8], iterations: Int = ScramKeys.iterationsStandard, salt: [UInt8] = Salt.make(count: 16)
+    ) {
+        let keys = ScramKeys(password: password, salt: salt, iterations: iterations)
+        self.init(iterations: iterations, salt: salt, storedKey: keys.stored, serverKey: keys.server)
     }
 
     /// Reads the credentials that a file has; nil for a text of another form.

@@ -1,4 +1,3 @@
-import Bytes
 import Testing
 
 @testable import MartletClient
@@ -10,8 +9,8 @@ import Testing
         "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     private let serverFinal = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
-    private func exchange(user: String = "user") -> ScramExchange {
-        ScramExchange(user: user, password: "pencil", nonce: "rOprNGfwEbeRWgbNEkqO")
+    private func exchange() -> ScramExchange {
+        ScramExchange(user: "user", password: "pencil", nonce: "rOprNGfwEbeRWgbNEkqO")
     }
 
     @Test func `the example of the standard comes out as it says`() throws {
@@ -19,11 +18,6 @@ import Testing
         #expect(try exchange.begin() == Array("n,,n=user,r=rOprNGfwEbeRWgbNEkqO".utf8))
         #expect(try exchange.answer(Array(serverFirst.utf8)) == Array(clientFinal.utf8))
         try exchange.finish(Array(serverFinal.utf8))
-    }
-
-    @Test func `commas and equals signs of a name are escaped`() throws {
-        var exchange = exchange(user: "a=b,c")
-        #expect(try exchange.begin() == Array("n,,n=a=3Db=2Cc,r=rOprNGfwEbeRWgbNEkqO".utf8))
     }
 
     @Test(arguments: [
