@@ -77,22 +77,9 @@ public final class DatabaseLoginSource: LoginSource {
     public func decide(
         _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
     ) -> (any AbandonedLogin)? {
-        guard let userName = question.userName, let password = question.password, !password.isEmpty else {
-            reply(.next(question.userName == nil ? .noUserName : .noPassword))
-            return nil
+        workers.decide(question, within: timeoutMilliseconds, reply) { [self] userName, password, deadline throws(SourceFailure) in
+            try answer(question, userName, password, deadline)
         }
-        let deadline = MonotonicClock.milliseconds() + timeoutMilliseconds
-        let check = PasswordCheck(of: question.subject) { [self] in
-            do throws(SourceFailure) {
-                reply(try answer(question, userName, password, deadline))
-            } catch {
-                reply(.failed(error.description))
-            }
-        } refuse: {
-            reply(.busy)
-        }
-        workers.submit(check)
-        return check
     }
 
     /// The database is not asked again.

@@ -165,27 +165,15 @@ public final class LDAPLoginSource: LoginSource {
     public func decide(
         _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
     ) -> (any AbandonedLogin)? {
-        // A login with an empty password is one of nobody, and many a directory says yes to it.
-        guard let userName = question.userName, !userName.isEmpty, let password = question.password, !password.isEmpty else {
-            reply(.next(question.userName == nil ? .noUserName : .noPassword))
-            return nil
-        }
-        let deadline = MonotonicClock.milliseconds() + settings.timeoutMilliseconds
-        let check = PasswordCheck(of: question.subject) { [self] in
-            do throws(SourceFailure) {
-                reply(
-                    try access.ask(deadline: deadline) { (connection) throws(SourceFailure) in
-                        connection.begin(deadline: deadline)
-                        return try answer(question, userName, password, connection)
-                    })
-            } catch {
-                reply(.failed(error.description))
+        workers.decide(question, within: settings.timeoutMilliseconds, reply) {
+            [self] userName, password, deadline throws(SourceFailure) in
+            // A login without a name is one of nobody.
+            if userName.isEmpty { return .next(.noUserName) }
+            return try access.ask(deadline: deadline) { (connection) throws(SourceFailure) in
+                connection.begin(deadline: deadline)
+                return try answer(question, userName, password, connection)
             }
-        } refuse: {
-            reply(.busy)
         }
-        workers.submit(check)
-        return check
     }
 
     /// The directory is not asked again.

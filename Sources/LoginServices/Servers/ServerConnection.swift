@@ -1,4 +1,6 @@
+internal import BrokerModel
 internal import HTTPClient
+internal import MQTTCodec
 internal import Platform
 internal import Security
 internal import Transports
@@ -203,5 +205,39 @@ final class ServerAccess<Connection: AnyObject>: Sendable {
             state.idle.removeAll { now - $0.since > Limits.serverIdleMilliseconds }
             return state.idle.popLast()?.connection
         }
+    }
+}
+
+extension WorkerPool {
+    /// Has a server decide a login by name and password, on a thread that may wait for it.
+    ///
+    /// - Parameters:
+    ///   - question: one without a password is not asked: many a directory says yes to it.
+    ///   - milliseconds: how long the server may take.
+    ///   - reply: called once, now or later, on any thread.
+    ///   - answer: asks the server, until the deadline in milliseconds of the monotonic clock.
+    /// - Returns: what to tell when the client is gone; nil when nothing waits.
+    func decide(
+        _ question: LoginQuestion, within milliseconds: UInt64, _ reply: @escaping @Sendable (LoginAnswer) -> Void,
+        by answer:
+            @escaping @Sendable (_ userName: EncodedString, _ password: [UInt8], _ deadline: UInt64) throws(SourceFailure)
+            -> LoginAnswer
+    ) -> (any AbandonedLogin)? {
+        guard let userName = question.userName, let password = question.password, !password.isEmpty else {
+            reply(.next(question.userName == nil ? .noUserName : .noPassword))
+            return nil
+        }
+        let deadline = MonotonicClock.milliseconds() + milliseconds
+        let check = PasswordCheck(of: question.subject) {
+            do throws(SourceFailure) {
+                reply(try answer(userName, password, deadline))
+            } catch {
+                reply(.failed(error.description))
+            }
+        } refuse: {
+            reply(.busy)
+        }
+        submit(check)
+        return check
     }
 }
