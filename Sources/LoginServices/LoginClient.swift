@@ -64,12 +64,13 @@ struct LoginClient: Sendable {
     ) throws(TokenRefusal) -> RoleRights {
         var rules: [GrantedRule] = []
         for rule in access.rules {
-            guard try isMeant(by: rule.addresses) else { continue }
+            guard try isMeant(by: rule.conditions.addresses) else { continue }
             guard let filter = try filled(rule, userName, attributes) else { continue }
             rules.append(
                 GrantedRule(
                     allows: rule.allows, isForPublishing: rule.action != .subscribe, isForSubscribing: rule.action != .publish,
-                    filter: filter, isLiteral: rule.isLiteral))
+                    filter: filter, isLiteral: rule.isLiteral, qos: rule.conditions.qos.sorted().compactMap { QoS(rawValue: $0) },
+                    retain: rule.conditions.retain))
         }
         guard let rights = GrantedRule.rights(rules, name: name) else {
             throw TokenRefusal(.claims, "its access rules hold a topic whose wildcards do not fill their levels")

@@ -185,16 +185,28 @@ import Testing
             "its \"acl\" has a rule 1 whose \"permission\" is neither allow nor deny"
         ),
         (
-            #"{"exp":1900000000,"sub":"a","acl":[{"permission":"allow","action":"publish","topic":"a","qos":1}]}"#,
-            "its \"acl\" has a rule 1 that asks for \"qos\", which is not known here"
+            #"{"exp":1900000000,"sub":"a","acl":[{"permission":"allow","action":"publish","topic":"a","qos":3}]}"#,
+            "its \"acl\" has a rule 1 whose \"qos\" is none of 0, 1 and 2, and no list of them"
+        ),
+        (
+            #"{"exp":1900000000,"sub":"a","acl":[{"permission":"allow","action":"publish","topic":"a","qos":[]}]}"#,
+            "its \"acl\" has a rule 1 whose \"qos\" is an empty list, so that it is about nothing"
+        ),
+        (
+            #"{"exp":1900000000,"sub":"a","acl":[{"permission":"allow","action":"publish","topic":"a","retain":"no"}]}"#,
+            "its \"acl\" has a rule 1 whose \"retain\" is neither true nor false nor \"all\""
+        ),
+        (
+            #"{"exp":1900000000,"sub":"a","acl":[{"permission":"allow","action":"publish","topic":"a","ipaddr":[7]}]}"#,
+            "its \"acl\" has a \"ipaddr\" in rule 1 that holds something else than addresses"
         ),
         (
             #"{"exp":1900000000,"sub":"a","acl":[{"permission":"deny","action":"all","topic":"a","clientid_re":"^x"}]}"#,
-            "its \"acl\" has a rule 1 that asks for \"clientid_re\", which is not known here"
+            "its \"acl\" has a rule 1 that asks for \"clientid_re\", which is not known here; qos, retain and ipaddr are"
         ),
         (
             #"{"exp":1900000000,"sub":"a","acl":[{"permission":"deny","action":"all"}]}"#,
-            "its \"acl\" has a rule 1 whose \"topic\" that is no list of topics"
+            "its \"acl\" has a \"topic\" in rule 1 that is no list of topics"
         ),
     ]) func `claims of another kind are refused`(claims: String, words: String) throws {
         #expect(try refusal(claims) == words)
@@ -223,15 +235,20 @@ import Testing
             #"""
             [{"permission":"deny","action":"sub","topic":"a"},
              {"permission":"allow","action":"all","topics":["b","eq c/+"],"qos":[0,1,2],"retain":"all","ipaddr":"10.0.0.0/8"},
-             {"permission":"allow","action":"publish","topic":"d","qos":"0,1,2","note":"whatever"}]
+             {"permission":"allow","action":"publish","topic":"d","qos":"0,1,2","note":"whatever"},
+             {"permission":"allow","action":"publish","topic":"e","qos":["1",2],"retain":false}]
             """#)
         #expect(!second.decidesAll)
+        var (near, certain) = (TokenAccess.Conditions(), TokenAccess.Conditions())
+        near.addresses = ["10.0.0.0/8"]
+        (certain.qos, certain.retain) = ([1, 2], false)
         #expect(
             second.rules == [
                 .init(allows: false, action: .subscribe, topic: "a"),
-                .init(allows: true, action: .all, topic: "b", addresses: ["10.0.0.0/8"]),
-                .init(allows: true, action: .all, topic: "c/+", isLiteral: true, addresses: ["10.0.0.0/8"]),
+                .init(allows: true, action: .all, topic: "b", conditions: near),
+                .init(allows: true, action: .all, topic: "c/+", isLiteral: true, conditions: near),
                 .init(allows: true, action: .publish, topic: "d"),
+                .init(allows: true, action: .publish, topic: "e", conditions: certain),
             ])
     }
 

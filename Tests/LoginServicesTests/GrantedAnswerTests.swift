@@ -39,13 +39,55 @@ import Testing
         #expect(try read(#"{"result":"allow","is_superuser":true}"#).isSuperuser)
     }
 
-    @Test func `the example of EMQX's page on HTTP, whose rule asks for a QoS, lets nobody do more than it says`() {
+    @Test func `the example of EMQX's page on HTTP, whose rule asks for a QoS, allows subscriptions of this QoS alone`() throws {
         let text =
             #"{"result": "allow", "is_superuser": false, "client_attrs": {"role": "admin", "sn": "10c61f1a1f47"}, "expire_at": 1654254601, "#
             + #""acl": [{"permission": "allow", "action": "subscribe", "topic": "eq t/1/#", "qos": [1]}, "#
             + #"{"permission": "deny", "action": "all", "topic": "t/3"}]}"#
-        let error = #expect(throws: GrantedAnswerError.self) { try read(text) }
-        #expect(error?.description.contains(#"rule 1 that asks for "qos", which is not known here"#) == true)
+        let policy = try policy(text)
+        let allowed = [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].filter {
+            policy.maySubscribe("t/1/#", qos: $0, asksLists: false)
+        }
+        #expect(allowed == [.atLeastOnce] && receives(policy, "t/1/x") && !receives(policy, "t/3"))
+        #expect(policy.explanation(ofSubscribing: "t/1/#").isAllowed)
+        #expect(policy.explanation(ofSubscribing: "t/1/#", qos: .exactlyOnce).isAllowed == false)
+        #expect(policy.reason(denyingSubscription: "t/1/#") == "no rule allows it with this QoS")
+    }
+
+    /// What may be published, and subscribed to, as the QoS and an `r` for RETAIN.
+    private func granted(_ rule: String) throws -> String {
+        let policy = try policy(#"{"result":"allow","acl":[\#(rule),{"permission":"allow","action":"all","topic":"b"}]}"#)
+        var found = ""
+        for qos in [QoS.atMostOnce, .atLeastOnce, .exactlyOnce] {
+            for retain in [false, true] {
+                let may = Array("a".utf8).withUnsafeBytes { policy.mayPublish(topic: $0, qos: qos, retain: retain) }
+                if may { found += "\(qos.rawValue)\(retain ? "r" : "") " }
+            }
+        }
+        found += "|"
+        for qos in [QoS.atMostOnce, .atLeastOnce, .exactlyOnce] where policy.maySubscribe("a", qos: qos, asksLists: false) {
+            found += " \(qos.rawValue)"
+        }
+        return found
+    }
+
+    @Test(arguments: [
+        (#""action":"publish","qos":1"#, "1 1r |"), (#""action":"publish","qos":[0,"2"],"retain":false"#, "0 2 |"),
+        (#""action":"publish","qos":"0,1","retain":"true""#, "0r 1r |"), (#""action":"publish","retain":1"#, "0r 1r 2r |"),
+        (#""action":"publish","qos":null,"retain":"all""#, "0 0r 1 1r 2 2r |"), (#""action":"subscribe","qos":[0,1]"#, "| 0 1"),
+        // EMQX's subscriptions have no RETAIN either.
+        (#""action":"subscribe","retain":true"#, "| 0 1 2"), (#""action":"all","qos":2,"retain":"0""#, "2 | 2"),
+    ])
+    func `a rule is about the QoS and RETAIN that it asks for`(asking: String, granted words: String) throws {
+        #expect(try granted(#"{"permission":"allow","topic":"a",\#(asking)}"#) == words)
+    }
+
+    @Test func `a rule that denies a QoS leaves the others, and what comes by them, to those behind it`() throws {
+        let deny = #"{"permission":"deny","action":"all","topics":["a","eq a"],"qos":[1,2]}"#
+        let allow = #"{"permission":"allow","action":"all","topics":["a","eq a/#"]}"#
+        #expect(try granted("\(deny),\(allow)") == "0 0r | 0")
+        let policy = try policy(#"{"result":"allow","acl":[\#(deny),\#(allow)]}"#)
+        #expect(receives(policy, "a") && policy.maySubscribe("a/#", qos: .exactlyOnce, asksLists: false))
     }
 
     @Test func `the example of EMQX's page on access lists in tokens holds`() throws {
@@ -57,7 +99,8 @@ import Testing
                      {"permission": "deny", "action": "all", "topic": "t/3"}]}
             """)
         #expect(publishes(policy, "t/c1") && !publishes(policy, "t/3") && !publishes(policy, "t/c2"))
-        #expect(policy.maySubscribe("t/1/#", asksLists: false) && !policy.maySubscribe("t/1/x", asksLists: false))
+        #expect(
+            policy.maySubscribe("t/1/#", qos: nil, asksLists: false) && !policy.maySubscribe("t/1/x", qos: nil, asksLists: false))
     }
 
     @Test func `the first rule that fits decides, and wildcards meant to the letter are no others`() throws {
@@ -71,8 +114,9 @@ import Testing
             """)
         #expect(publishes(policy, "t/a") && !publishes(policy, "t/secret") && publishes(policy, "u/ann/x/y"))
         #expect(!publishes(policy, "u/bob/x") && !publishes(policy, "other"))
-        #expect(policy.maySubscribe("t/#", asksLists: false) && !policy.maySubscribe("t/1", asksLists: false))
-        #expect(policy.maySubscribe("own/c1", asksLists: false) && !policy.maySubscribe("own/c2", asksLists: false))
+        #expect(policy.maySubscribe("t/#", qos: nil, asksLists: false) && !policy.maySubscribe("t/1", qos: nil, asksLists: false))
+        #expect(
+            policy.maySubscribe("own/c1", qos: nil, asksLists: false) && !policy.maySubscribe("own/c2", qos: nil, asksLists: false))
         #expect(receives(policy, "t/1/2") && receives(policy, "own/c1") && !receives(policy, "x"))
         #expect(policy.mayUnsubscribe("anything"))
     }
@@ -105,7 +149,15 @@ import Testing
         #"{"result":"allow","acl":[{"permission":"allow","action":"publish"}]}"#,
         #"{"result":"allow","acl":[{"permission":"maybe","action":"publish","topic":"a"}]}"#,
         #"{"result":"allow","acl":[{"permission":"allow","action":"send","topic":"a"}]}"#,
-        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","qos":1}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","qos":3}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","qos":[]}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","qos":[0,true]}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","qos":"1,"}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","qos":"+1"}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","retain":"maybe"}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","retain":2}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","clientid_re":"^a"}]}"#,
+        #"{"result":"allow","acl":[{"permission":"allow","action":"publish","topic":"a","username_re":"^a"}]}"#,
     ])
     func `an answer that does not say clearly what it means is refused`(text: String) {
         #expect(throws: GrantedAnswerError.self) { try read(text) }

@@ -199,10 +199,8 @@ struct FileAnswers {
             userName: try call.encoded("username"), clientIdentifier: try call.encoded("clientid") ?? Self.someClient,
             address: call.text("address"), action: action, topic: topic, listener: try listenerOfQuestion(call))
         question.attributes = try Self.attributes(call.text("attributes"))
-        question.messages = .messages(
-            qos: call.integer("qos").flatMap { UInt8(exactly: $0) }.flatMap { QoS(rawValue: $0) }.map { [$0] }
-                ?? [.atMostOnce, .atLeastOnce, .exactlyOnce],
-            retain: call.boolean("retain").map { [$0] } ?? [true, false])
+        question.qos = call.integer("qos").flatMap { UInt8(exactly: $0) }.flatMap { QoS(rawValue: $0) }
+        question.retain = call.boolean("retain")
         let answer = broker.answer(to: question)
         let judgement = Judgement(answer: answer, question: question, listener: broker.listeners[question.listener].name)
         call.answer(Self.mayResource.json(judgement))

@@ -397,8 +397,10 @@ public struct AccessQuestion: Sendable {
     public var address: String?
     /// What its login would say of the client.
     public var attributes: [(name: String, value: String)] = []
-    /// Of what QoS and RETAIN the message would be that it publishes.
-    public var messages = AccessPermission.someWrite
+    /// Of what QoS the message would be that it publishes, or which QoS it would ask for; nil for any.
+    public var qos: QoS?
+    /// Whether the message that it publishes would be retained; nil for either.
+    public var retain: Bool?
     public var action: AccessAction
     /// Without wildcards, but of a subscription.
     public var topic: TopicFilter
@@ -411,6 +413,12 @@ public struct AccessQuestion: Sendable {
     ) {
         (self.userName, self.clientIdentifier, self.address) = (userName, clientIdentifier, address)
         (self.action, self.topic, self.listener) = (action, topic, listener)
+    }
+
+    /// The messages that it may be about, by QoS and RETAIN.
+    public var messages: AccessPermission {
+        .messages(
+            qos: qos.map { [$0] } ?? [.atMostOnce, .atLeastOnce, .exactlyOnce], retain: retain.map { [$0] } ?? [true, false])
     }
 }
 

@@ -674,7 +674,8 @@ extension Route {
                 .text("address").described("Where the client comes from, for bans and for rules that ask for it."),
                 .text("attributes").described(
                     "What a login says of the client, for %{client_attrs.NAME} in rules: NAME=VALUE, several with commas between."),
-                RouteParameter("qos", .number([0, 1, 2])).described("Of the message that is published; else any."),
+                RouteParameter("qos", .number([0, 1, 2])).described(
+                    "Of the message that is published, or asked for by the subscription; else any."),
                 RouteParameter("retain", .boolean).described("Whether the message that is published is retained; else either."),
                 .text("listener").described("The name of a listener, as listener 1883; else the first for MQTT."),
             ],

@@ -28,7 +28,7 @@ extension AccessChecks {
     func logDenied(subscription filter: TopicFilter, of session: Session, _ connection: Connection) {
         shard.statistics.denials.count(.subscribe)
         logDenied("SUBSCRIBE", "\(filter)", connection) {
-            Array(filter.matchingBytes).withUnsafeBytes { session.owner.access?.reason(denying: .read, topic: $0) } ?? "nobody may"
+            session.owner.access?.reason(denyingSubscription: filter) ?? "nobody may"
         }
     }
 

@@ -152,7 +152,10 @@ struct RightsChanges {
         var hasChanged = false
         while steps < stepsLeft, let filter = nextSubscription(&check, of: session) {
             steps += Limits.rightsStepsOfSubscription + OpenPackets.steps(of: filter)
-            guard !access.maySubscribe(filter, asksLists: false), shard.subscribing.unsubscribe(session, filter) else { continue }
+            // What asks for a QoS comes with a login, and was asked when the client subscribed.
+            guard !access.maySubscribe(filter, qos: nil, asksLists: false), shard.subscribing.unsubscribe(session, filter) else {
+                continue
+            }
             hasChanged = true
             if shard.presence.reportsPresence { shard.presence.reportSubscription(of: session, filter, nil, isNew: false) }
         }

@@ -175,7 +175,9 @@ struct Subscribing {
         if shard.publishing.isTooDeep(filter.matchingBytes) { return .malformedPacket }
         if shard.publishing.isTooLong(filter.matchingBytes) { return .topicFilterInvalid }
         if let access = session.owner.access, let listener = session.owner.listener,
-            !access.maySubscribe(filter, asksLists: shard.settings.policy(of: listener).checksAccessOnSubscribe),
+            !access.maySubscribe(
+                filter, qos: subscription.options.maximumQoS, asksLists: shard.settings.policy(of: listener).checksAccessOnSubscribe
+            ),
             shard.accessChecks.decision(.subscribe, filter.matchingBytes, session) != true
         {
             return .notAuthorized

@@ -283,6 +283,12 @@ extension AccessPolicy {
         return rule.line > 0 ? "line \(rule.line) of \(file) denies it" : "martlet_default_rule denies it"
     }
 
+    /// Why a subscription is denied, as a part of a sentence.
+    package func reason(denyingSubscription filter: TopicFilter) -> String {
+        if maySubscribe(filter, qos: nil, asksLists: true) { return "no rule allows it with this QoS" }
+        return Array(filter.matchingBytes).withUnsafeBytes { reason(denying: .read, topic: $0) }
+    }
+
     private func isAllowedFromElsewhere(_ wanted: AccessPermission, _ asked: [AccessFilter.Level]) -> Bool {
         [own, patterns].contains { list in
             (list?.rules ?? []).contains { rule in
@@ -321,10 +327,15 @@ extension AccessPolicy {
 extension AccessPolicy {
     /// Whether a SUBSCRIBE to the filter is accepted.
     ///
-    /// - Parameter asksLists: whether the lists are to be asked too, where dynamic security says nothing.
-    package func maySubscribe(_ filter: TopicFilter, asksLists: Bool) -> Bool {
+    /// - Parameters:
+    ///   - qos: the one that is asked for; nil to ask whether there is one with which it is.
+    ///   - asksLists: whether the lists are to be asked too, where dynamic security says nothing.
+    package func maySubscribe(_ filter: TopicFilter, qos: QoS?, asksLists: Bool) -> Bool {
+        guard let qos else {
+            return [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].contains { maySubscribe(filter, qos: $0, asksLists: asksLists) }
+        }
         if let rights {
-            let verdict = rights.maySubscribe(filter, identity)
+            let verdict = rights.maySubscribe(filter, identity, .subscribing(qos))
             if verdict != .deferred { return verdict == .granted }
         }
         guard hasLists else { return false }
@@ -449,10 +460,17 @@ extension AccessPolicy {
     ///
     /// Where lists decide it says what could come of it: the SUBSCRIBE itself they refuse only where
     /// `martlet_acl_check_subscribe` wants so.
-    public func explanation(ofSubscribing filter: TopicFilter) -> AccessExplanation {
-        let isAllowed = maySubscribe(filter, asksLists: true)
+    ///
+    /// - Parameters:
+    ///   - filter: what would be subscribed to.
+    ///   - qos: the one that would be asked for; nil where it is enough that one of them may be.
+    public func explanation(ofSubscribing filter: TopicFilter, qos: QoS? = nil) -> AccessExplanation {
+        let possible = qos.map { [$0] } ?? [.atMostOnce, .atLeastOnce, .exactlyOnce]
+        let allowed = possible.first { maySubscribe(filter, qos: $0, asksLists: true) }
+        let isAllowed = allowed != nil
+        let asking = (allowed ?? qos).map { AccessPermission.subscribing($0) } ?? .someWrite
         if let text = TopicFilterText(filter.bytes),
-            let byRole = explanationByRole(isAllowed, { $0.maySubscribe(text, identity) })
+            let byRole = explanationByRole(isAllowed, { $0.maySubscribe(text, identity, asking) })
         {
             return byRole
         }
@@ -558,8 +576,10 @@ public struct RoleRights: Sendable {
     }
 
     /// A shared subscription is looked at as it is written, as mosquitto does: `$share/NAME/a` needs a rule of its own.
-    package func maySubscribe(_ filter: TopicFilter, _ identity: AccessIdentity) -> AccessVerdict {
-        verdict(filter, defaults.subscribes) { $0.maySubscribe($1, identity) }
+    package func maySubscribe(
+        _ filter: TopicFilter, _ identity: AccessIdentity, _ asking: AccessPermission
+    ) -> AccessVerdict {
+        verdict(filter, defaults.subscribes) { $0.maySubscribe($1, identity, asking) }
     }
 
     package func mayUnsubscribe(_ filter: TopicFilter, _ identity: AccessIdentity) -> AccessVerdict {

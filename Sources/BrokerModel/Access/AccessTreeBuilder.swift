@@ -111,6 +111,9 @@ public struct AccessPermission: OptionSet, Sendable, Hashable {
     /// All that lets a client publish in some way.
     public static let someWrite = AccessPermission(rawValue: 2 | 0b111111 << 3)
 
+    /// What a subscription of this QoS asks for: of rules about subscribing RETAIN means nothing.
+    package static func subscribing(_ qos: QoS) -> AccessPermission { [write(qos, retain: false), write(qos, retain: true)] }
+
     /// Each pair of QoS and RETAIN that a message can have.
     package static let everyMessage: [AccessPermission] = [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].flatMap { qos in
         [write(qos, retain: false), write(qos, retain: true)]

@@ -13,7 +13,7 @@ package enum AccessVerdict: Sendable {
 public struct RoleRule: Sendable {
     public let filter: AccessFilter
     public let allows: Bool
-    /// The messages that a rule about publishing is about.
+    /// The messages that a rule about publishing is about; of one about subscribing, the QoS that are asked for.
     public let messages: AccessPermission
     /// The networks of which the client comes from one; empty for a rule that holds from anywhere.
     public let networks: [AddressRange]
@@ -40,6 +40,7 @@ public final class RoleRules: Sendable {
 
         private struct Literal: Sendable {
             let allows: Bool
+            let messages: AccessPermission
             let networks: [AddressRange]
         }
 
@@ -51,9 +52,12 @@ public final class RoleRules: Sendable {
         /// - Parameters:
         ///   - text: the filter.
         ///   - allows: what the rule says.
+        ///   - messages: with the QoS that are asked for.
         ///   - networks: of which the client comes from one; empty for anywhere.
-        public mutating func add(literal text: EncodedString, allows: Bool, networks: [AddressRange] = []) {
-            literals[text, default: []].append(Literal(allows: allows, networks: networks))
+        public mutating func add(
+            literal text: EncodedString, allows: Bool, messages: AccessPermission = .someWrite, networks: [AddressRange] = []
+        ) {
+            literals[text, default: []].append(Literal(allows: allows, messages: messages, networks: networks))
         }
 
         fileprivate var literalCount: Int { literals.count }
@@ -61,12 +65,18 @@ public final class RoleRules: Sendable {
             literals.values.contains { $0.contains { !$0.networks.isEmpty } } || patterns.contains { !$0.networks.isEmpty }
         }
 
-        fileprivate func verdict(_ filter: TopicFilterText, _ identity: AccessIdentity) -> AccessVerdict {
-            let literal = literals[filter.text]?.first { identity.isMeant(by: $0.networks, denies: !$0.allows) }
+        fileprivate func verdict(
+            _ filter: TopicFilterText, _ identity: AccessIdentity, _ asking: AccessPermission
+        ) -> AccessVerdict {
+            let literal = literals[filter.text]?.first {
+                !$0.messages.isDisjoint(with: asking) && identity.isMeant(by: $0.networks, denies: !$0.allows)
+            }
             if let literal { return literal.allows ? .granted : .denied }
             guard let asked = filter.levels else { return .deferred }
             let rule = patterns.first { rule in
-                guard identity.isMeant(by: rule.networks, denies: !rule.allows) else { return false }
+                guard !rule.messages.isDisjoint(with: asking), identity.isMeant(by: rule.networks, denies: !rule.allows) else {
+                    return false
+                }
                 guard rule.filter.isPersonal else { return AccessOverlap.covers(rule.filter.levels, asked) }
                 // Put in place of %c or %u, a name with a wildcard could open other clients' topics.
                 guard !rule.allows || !identity.isDangerous else { return false }
@@ -139,13 +149,16 @@ public final class RoleRules: Sendable {
             ? .granted : .deferred
     }
 
-    package func maySubscribe(_ filter: TopicFilterText, _ identity: AccessIdentity) -> AccessVerdict {
+    /// - Parameter asking: what the subscription asks for, as messages of its QoS.
+    package func maySubscribe(
+        _ filter: TopicFilterText, _ identity: AccessIdentity, _ asking: AccessPermission
+    ) -> AccessVerdict {
         guard allowsWildcards || !filter.hasWildcard else { return .denied }
-        return subscribing.verdict(filter, identity)
+        return subscribing.verdict(filter, identity, asking)
     }
 
     package func mayUnsubscribe(_ filter: TopicFilterText, _ identity: AccessIdentity) -> AccessVerdict {
-        unsubscribing.verdict(filter, identity)
+        unsubscribing.verdict(filter, identity, .someWrite)
     }
 }
 

@@ -198,7 +198,8 @@ extension ServedBroker {
             let topic = mountPoint + question.topic.description
             if question.action == .subscribe {
                 explanation = policy.explanation(
-                    ofSubscribing: mountPoint.isEmpty ? question.topic : TopicFilter(topic) ?? question.topic)
+                    ofSubscribing: mountPoint.isEmpty ? question.topic : TopicFilter(topic) ?? question.topic,
+                    qos: question.qos)
             } else if let name = TopicName(topic) {
                 explanation = policy.explanation(of: question.action, topic: name, messages: question.messages)
             }

@@ -255,7 +255,7 @@ struct ControlMayCommand: ControlSubcommand {
             valueName: "name=value"))
     var attribute: [String] = []
 
-    @Option(help: "The QoS of the message that is published. (default: any)")
+    @Option(help: "The QoS of the message that is published, or that the subscription asks for. (default: any)")
     var qos: Int?
 
     @Option(help: "Whether the message that is published is retained: yes or no. (default: either)")

@@ -235,6 +235,28 @@ def test_access_rules_of_a_token_hold_for_its_client(token_broker, keys, rules):
     free.close()
 
 
+def test_access_rules_of_a_token_ask_for_qos_retain_and_address(token_broker, keys, tools_for):
+    rules = [
+        {"permission": "allow", "action": "publish", "topic": "state", "qos": [1], "retain": True},
+        {"permission": "deny", "action": "all", "topic": "far", "ipaddr": "127.0.0.0/8"},
+        {"permission": "allow", "action": "subscribe", "topics": ["state", "far"], "qos": [0, 1], "retain": None},
+    ]
+    tools = tools_for(token_broker.port)
+    login = ["-u", "x", "-P", sign(keys["Ed25519"], "EdDSA", acl=rules)]
+
+    def published(topic: str, qos: int, retain: bool) -> bool:
+        return "Not authorized" not in tools.publish(topic, "x", qos=qos, retain=retain, arguments=login)
+
+    assert published("state", 1, True)
+    assert not published("state", 1, False) and not published("state", 2, True) and not published("far", 1, True)
+    token_broker.wait_for_log("Denied PUBLISH .* to 'state': no role allows it with this QoS and RETAIN")
+    refused = tools.start("mosquitto_sub", "-V", "5", "-d", *login, "-t", "state", "-q", "2")
+    refused.wait_line(lambda line: line.startswith("Subscribed (mid") and "135" in line, "SUBACK")
+    token_broker.wait_for_log("Denied SUBSCRIBE .* to 'state': no rule allows it with this QoS")
+    subscriber = tools.start("mosquitto_sub", "-V", "5", "-C", "1", *login, "-t", "state", "-q", "1", "-F", "%t %r")
+    subscriber.wait_line(lambda line: line == "state 1", "the retained message")
+
+
 def test_access_rules_are_not_taken_where_none_are_wanted(start_broker, tmp_path, keys):
     (tmp_path / "keys.json").write_text(json.dumps(key_set(keys.values())))
     broker = start_broker(configuration=CONFIGURATION + "martlet_jwt_keys {directory}/keys.json\nmartlet_jwt_acl_claim none\n"

@@ -101,14 +101,15 @@ import Testing
         #expect(may(near, "b", .atMostOnce, false) && !may(far, "b", .atMostOnce, false) && !publishes(far, "b"))
         #expect(near.explanation(of: .publish, topic: "a/x", messages: .write(.atLeastOnce, retain: true)).isAllowed == false)
         let literal = TopicFilter("lit/#")
-        #expect(near.maySubscribe(literal, asksLists: false) && !far.maySubscribe(literal, asksLists: false))
+        #expect(near.maySubscribe(literal, qos: nil, asksLists: false) && !far.maySubscribe(literal, qos: nil, asksLists: false))
         #expect(
             receives(policy("::1", "2"), "floors/2/x") && !receives(policy("::1", "3"), "floors/2/x")
                 && !receives(near, "floors/2/x"))
         #expect(!receives(policy("::1", "+"), "floors/2/x") && !receives(policy("::1", "2/3"), "floors/2/3/x"))
         let floor = TopicFilter("floors/2/+")
         #expect(
-            policy("::1", "2").maySubscribe(floor, asksLists: false) && !policy("::1", "3").maySubscribe(floor, asksLists: false))
+            policy("::1", "2").maySubscribe(floor, qos: nil, asksLists: false)
+                && !policy("::1", "3").maySubscribe(floor, qos: nil, asksLists: false))
     }
 
     @Test func `groups and roles of a certificate come behind the user's own, and make an unknown user known`() {
