@@ -373,7 +373,7 @@ struct ControlSecurityCommand: ControlSubcommand {
         commandName: "dynsec",
         abstract: "Show and change clients, groups and roles of dynamic security.",
         discussion: """
-            The verbs are mosquitto_ctrl's:
+            The verbs are mosquitto_ctrl's, and those for mount points, which stand before all topics of a user:
 
               \(SecurityVerb.help.joined(separator: "\n  "))
               init FILE USERNAME [PASSWORD]
@@ -386,6 +386,7 @@ struct ControlSecurityCommand: ControlSubcommand {
               martlet ctl dynsec addRoleACL sensors publishClientSend 'state/%c' allow --retain yes --from 10.0.0.0/8
               martlet ctl dynsec createClient device-7 -p secret
               martlet ctl dynsec addClientRole device-7 sensors
+              martlet ctl dynsec createGroup acme --mountpoint tenants/acme/
             """)
 
     @Argument(help: "A verb and its arguments.")
@@ -403,6 +404,12 @@ struct ControlSecurityCommand: ControlSubcommand {
 
     @Option(name: .customLong("clientid"), help: "The only Client Identifier that createClient's client may use.")
     var clientIdentifier: String?
+
+    @Option(
+        name: .customLong("mountpoint"),
+        help: ArgumentHelp(
+            "What stands before all topics of who is created by createClient, createGroup or createRole: tenants/%u/", valueName: "text"))
+    var mountPoint: String?
 
     @OptionGroup var conditions: RuleConditionOptions
 
@@ -430,7 +437,8 @@ struct ControlSecurityCommand: ControlSubcommand {
         let isMissing = words.first?.lowercased() == "setclientpassword" && words.count == 2 && password == nil
         let given = try isMissing ? PasswordPrompt.newPassword() : password
         do throws(SecurityVerb.Complaint) {
-            return try SecurityVerb(words, password: given, clientIdentifier: clientIdentifier, conditions: conditions.values)
+            return try SecurityVerb(
+                words, password: given, clientIdentifier: clientIdentifier, mountPoint: mountPoint, conditions: conditions.values)
         } catch {
             throw ValidationError(error.description)
         }

@@ -44,6 +44,23 @@ import Testing
         #expect(!page.text.contains("User") && !page.text.contains("expired") && !page.text.contains("Will"))
     }
 
+    @Test func `a mount point is set and taken away by the command that changes its user, group or role`() throws {
+        let page = Page()
+        let answer = #"{"responses":[{"command":"modifyClient"}]}"#
+        let service = RecordedService(["POST /security/commands": answer])
+        let control = Control(service, page.output())
+        try control.dynamicSecurity(SecurityVerb(["setClientMountPoint", "anna", "own/%u/"]))
+        try control.dynamicSecurity(SecurityVerb(["setrolemountpoint", "pumps"]))
+        try control.dynamicSecurity(SecurityVerb(["createGroup", "acme"], mountPoint: "acme/"))
+        #expect(
+            service.bodies == [
+                #"{"commands":[{"command":"modifyClient","username":"anna","mountpoint":"own/%u/"}]}"#,
+                #"{"commands":[{"command":"modifyRole","rolename":"pumps","mountpoint":""}]}"#,
+                #"{"commands":[{"command":"createGroup","groupname":"acme","mountpoint":"acme/"}]}"#,
+            ])
+        #expect(throws: SecurityVerb.Complaint.self) { try SecurityVerb(["getClient", "anna"], mountPoint: "x/") }
+    }
+
     @Test func `orders go to their routes, with what they are about`() throws {
         let page = Page()
         let service = RecordedService([

@@ -415,6 +415,15 @@ def test_a_file_is_made_and_changed_without_a_broker(program, tmp_path, start_br
     assert ctl(program, "-f", path, "createClient", "anna", "-p", "first") == (0, "")
     assert ctl(program, "-f", path, "setClientPassword", "anna", "second") == (0, "")
     assert ctl(program, "-f", path, "listClients") == (0, "anna\nroot\n")
+    assert ctl(program, "-f", path, "createGroup", "acme", "--mountpoint", "tenants/acme/") == (0, "")
+    assert ctl(program, "-f", path, "getGroup", "acme")[1].splitlines()[:2] == ["Groupname: acme", "Mountpoint: tenants/acme/"]
+    assert ctl(program, "-f", path, "setClientMountPoint", "anna", "own/%u/") == (0, "")
+    assert "Mountpoint: own/%u/" in ctl(program, "-f", path, "getClient", "anna")[1]
+    assert "Mountpoint" not in ctl(program, "-f", path, "getClient", "root")[1]
+    assert "Invalid mountpoint: + and # do not belong there" in ctl(program, "-f", path, "setClientMountPoint", "anna", "a/#/")[1]
+    assert ctl(program, "-f", path, "setClientMountPoint", "anna") == (0, "")
+    assert "Mountpoint" not in ctl(program, "-f", path, "getClient", "anna")[1]
+    assert ctl(program, "-f", path, "getClient", "anna", "--mountpoint", "a/")[0] == 64
     assert ctl(program, "-f", path, "getClient", "nobody")[0] == 4
     assert ctl(program, "-f", path, "dance")[0] == 64
     assert ctl(program, "-f", path + ".none", "listClients")[0] == 1

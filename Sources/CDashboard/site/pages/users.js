@@ -7,6 +7,8 @@ const names = rows => rows.join(', ') || '–';
 const input = (name, more = {}) => h('input', { name, required: true, ...more });
 /// What a rule asks beside its topic, in words.
 const conditions = acl => [acl.qos && ` QoS ${acl.qos.join(', ')}`, acl.retain !== undefined && (acl.retain ? ' retained' : ' not retained'), acl.from && ` from ${acl.from.join(', ')}`];
+/// What stands before all topics of whom a row is about, under its name.
+const mountPoint = row => row.mountpoint && h('div', { class: 'soft' }, 'topics below ', h('span', { class: 'code' }, row.mountpoint));
 const newPassword = () => field('New password', input('password', { type: 'password', autocomplete: 'new-password' }));
 
 /// Users of password_file, in one panel.
@@ -75,8 +77,12 @@ function dynamic(page) {
     await list();
   }, 'plain');
 
+  const mount = (name, row, command) => act('Mount point', `Mount point of ${Object.values(name)[0]}`,
+    [field('Before all topics', h('input', { name: 'mountpoint', value: row.mountpoint ?? '', placeholder: 'tenants/%u/' }))],
+    ({ mountpoint }) => ({ command, ...name, mountpoint }));
+
   const clients = table([
-    { name: 'User name', cell: row => [row.username, row.connections?.length > 0 && h('div', { class: 'soft' }, `from ${names(row.connections.map(connection => connection.address))}`)] },
+    { name: 'User name', cell: row => [row.username, mountPoint(row), row.connections?.length > 0 && h('div', { class: 'soft' }, `from ${names(row.connections.map(connection => connection.address))}`)] },
     { name: 'Client ID', cell: row => row.clientid ?? 'any' },
     { name: 'Roles', cell: row => names(row.roles.map(role => role.rolename)) },
     { name: 'Groups', cell: row => names(row.groups.map(group => group.groupname)) },
@@ -87,12 +93,13 @@ function dynamic(page) {
         ({ rolename }) => ({ command: 'addClientRole', username: row.username, rolename })),
       row.roles.length > 0 && act('Remove role', `Remove a role from ${row.username}`, [field('Role', select(row.roles.map(role => role.rolename), undefined, { name: 'rolename' }))],
         ({ rolename }) => ({ command: 'removeClientRole', username: row.username, rolename })),
+      mount({ username: row.username }, row, 'modifyClient'),
       page.act(row.disabled ? 'Enable' : 'Disable', () => change({ command: row.disabled ? 'enableClient' : 'disableClient', username: row.username }), 'plain'),
       remove('deleteClient', { username: row.username }, 'user')) },
   ], { caption: 'Users of dynamic security', empty: 'There are no users.' });
 
   const groups = table([
-    { name: 'Group', cell: row => row.groupname },
+    { name: 'Group', cell: row => [row.groupname, mountPoint(row)] },
     { name: 'Roles', cell: row => names(row.roles.map(role => role.rolename)) },
     { name: 'Users', number: true, cell: row => String(row.clients.length) },
     { name: 'Actions', cell: row => h('div', { class: 'row' },
@@ -100,11 +107,12 @@ function dynamic(page) {
         ({ username }) => ({ command: 'addGroupClient', groupname: row.groupname, username })),
       act('Add role', `Add a role to ${row.groupname}`, [field('Role', input('rolename'))],
         ({ rolename }) => ({ command: 'addGroupRole', groupname: row.groupname, rolename })),
+      mount({ groupname: row.groupname }, row, 'modifyGroup'),
       remove('deleteGroup', { groupname: row.groupname }, 'group')) },
   ], { caption: 'Groups', empty: 'There are no groups.' });
 
   const roles = table([
-    { name: 'Role', cell: row => row.rolename },
+    { name: 'Role', cell: row => [row.rolename, mountPoint(row)] },
     { name: 'Rules', cell: row => row.acls.length === 0 ? '–' : h('ul', { class: 'plain' }, row.acls.map(acl =>
       h('li', {}, `${acl.allow ? 'allow' : 'deny'} ${acl.acltype} `, h('span', { class: 'code' }, acl.topic), conditions(acl), ' ',
         page.act('Remove', () => change({ command: 'removeRoleACL', rolename: row.rolename, acltype: acl.acltype, topic: acl.topic, qos: acl.qos ?? null, retain: acl.retain ?? null, from: acl.from ?? null }), 'plain')))) },
@@ -115,6 +123,7 @@ function dynamic(page) {
         field('From', h('input', { name: 'from', placeholder: 'any address or network' }))],
         ({ acltype, topic, allow, qos, retain, from }) => ({ command: 'addRoleACL', rolename: row.rolename, acltype, topic, allow: allow === 'allow',
           ...qos ? { qos: qos.split(',').map(Number) } : {}, ...retain ? { retain: retain === 'true' } : {}, ...from.trim() ? { from: from.trim().split(/[ ,]+/) } : {} })),
+      mount({ rolename: row.rolename }, row, 'modifyRole'),
       remove('deleteRole', { rolename: row.rolename }, 'role')) },
   ], { caption: 'Roles', empty: 'There are no roles.' });
 

@@ -85,6 +85,7 @@ enum SecurityLines {
     private static func client(_ client: JSONValue) -> [String] {
         var lines = ["Username: \(client["username"].cell)", "Clientid: \(client["clientid"].string ?? "")"]
         lines += texts(client, width: 10)
+        lines += mountPoint(client)
         if client["disabled"].boolean == true { lines.append("Disabled: true") }
         lines += ranked("Roles:", 10, client["roles"], "rolename")
         lines += ranked("Groups:", 10, client["groups"], "groupname")
@@ -95,13 +96,14 @@ enum SecurityLines {
     private static func group(_ group: JSONValue) -> [String] {
         // The anonymous group is told by its name alone.
         guard group["roles"] != .null else { return [group["groupname"].cell] }
-        return ["Groupname: \(group["groupname"].cell)"] + texts(group, width: 11)
+        return ["Groupname: \(group["groupname"].cell)"] + texts(group, width: 11) + mountPoint(group)
             + ranked("Roles:", 11, group["roles"], "rolename")
             + block("Clients:", 11, (group["clients"].array ?? []).map { $0["username"].cell })
     }
 
     private static func role(_ role: JSONValue) -> [String] {
         var lines = ["Rolename: \(role["rolename"].cell)"] + texts(role, width: 10)
+        lines += mountPoint(role)
         if role["allowwildcardsubs"].boolean == false { lines.append("Wildcards in subscriptions: denied") }
         let rules = (role["acls"].array ?? []).map { rule in
             let verdict = rule["allow"].boolean == true ? "allow" : "deny "
@@ -127,6 +129,10 @@ enum SecurityLines {
         }
     }
 
+    private static func mountPoint(_ value: JSONValue) -> [String] {
+        value["mountpoint"].string.map { ["Mountpoint: \($0)"] } ?? []
+    }
+
     private static func ranked(_ title: String, _ width: Int, _ list: JSONValue, _ name: String) -> [String] {
         block(title, width, (list.array ?? []).map { "\($0[name].cell) (priority: \($0["priority"].integer ?? -1))" })
     }
@@ -140,7 +146,8 @@ enum SecurityLines {
     }
 }
 
-/// A command on dynamic security as one types it: mosquitto_ctrl's verbs, and the arguments that each takes.
+/// A command on dynamic security as one types it: mosquitto_ctrl's verbs, those for what mosquitto has not, and the
+/// arguments that each takes.
 public struct SecurityVerb: Sendable, Equatable {
     /// Why words are no command.
     public struct Complaint: Error, Equatable, CustomStringConvertible {
@@ -185,18 +192,25 @@ public struct SecurityVerb: Sendable, Equatable {
     /// JSON, `{"commands":[…]}`.
     let message: String
 
+    /// Those that change one member, which mosquitto_ctrl has no verb for, by the command that does.
+    private static let commands = [
+        "setClientMountPoint": "modifyClient", "setGroupMountPoint": "modifyGroup", "setRoleMountPoint": "modifyRole",
+    ]
+
     /// What stands behind a verb, in its order; one in brackets may be left out.
     private static let table: [(verb: String, arguments: [String])] = [
         ("createClient", ["username", "[password]", "[clientid]"]), ("deleteClient", ["username"]),
         ("getClient", ["username"]), ("listClients", ["[count]", "[offset]"]),
         ("setClientPassword", ["username", "password"]), ("setClientId", ["username", "[clientid]"]),
-        ("enableClient", ["username"]), ("disableClient", ["username"]),
+        ("setClientMountPoint", ["username", "[mountpoint]"]), ("enableClient", ["username"]), ("disableClient", ["username"]),
         ("addClientRole", ["username", "rolename", "[priority]"]), ("removeClientRole", ["username", "rolename"]),
         ("createGroup", ["groupname"]), ("deleteGroup", ["groupname"]), ("getGroup", ["groupname"]),
+        ("setGroupMountPoint", ["groupname", "[mountpoint]"]),
         ("listGroups", ["[count]", "[offset]"]), ("addGroupClient", ["groupname", "username", "[priority]"]),
         ("removeGroupClient", ["groupname", "username"]), ("addGroupRole", ["groupname", "rolename", "[priority]"]),
         ("removeGroupRole", ["groupname", "rolename"]), ("setAnonymousGroup", ["groupname"]), ("getAnonymousGroup", []),
         ("createRole", ["rolename"]), ("deleteRole", ["rolename"]), ("getRole", ["rolename"]),
+        ("setRoleMountPoint", ["rolename", "[mountpoint]"]),
         ("listRoles", ["[count]", "[offset]"]),
         ("addRoleACL", ["rolename", "acltype", "topic", "allow", "[priority]"]),
         ("removeRoleACL", ["rolename", "acltype", "topic"]),
@@ -226,9 +240,11 @@ public struct SecurityVerb: Sendable, Equatable {
     ///   - words: the verb, and what stands behind it.
     ///   - password: of `createClient` and `setClientPassword`, where it does not stand among the words.
     ///   - clientIdentifier: of `createClient`.
+    ///   - mountPoint: of `createClient`, `createGroup` and `createRole`.
     ///   - conditions: of `addRoleACL` and `removeRoleACL`.
     public init(
-        _ words: [String], password: String? = nil, clientIdentifier: String? = nil, conditions: Conditions = Conditions()
+        _ words: [String], password: String? = nil, clientIdentifier: String? = nil, mountPoint: String? = nil,
+        conditions: Conditions = Conditions()
     ) throws(Complaint) {
         guard let word = words.first else {
             throw Complaint(description: "Say what to do: martlet ctl dynsec alone lists what there is.")
@@ -245,7 +261,9 @@ public struct SecurityVerb: Sendable, Equatable {
             throw Complaint(description: "Expected \(usage).")
         }
         var command = JSONObject()
-        command.set("command", row.verb)
+        command.set("command", Self.commands[row.verb] ?? row.verb)
+        // Without one the user, group or role has none any more.
+        if Self.commands[row.verb] != nil, given.count == 1 { given.append("") }
         var rule = JSONObject()
         for (argument, value) in zip(row.arguments, given) {
             let name = argument.filter { $0 != "[" && $0 != "]" }
@@ -268,6 +286,14 @@ public struct SecurityVerb: Sendable, Equatable {
         }
         if let clientIdentifier, given.count < 3, row.verb == "createClient" { command.set("clientid", clientIdentifier) }
         if row.verb == "setDefaultACLAccess" { command.set("acls", [rule]) }
+        if let mountPoint {
+            guard ["createClient", "createGroup", "createRole"].contains(row.verb) else {
+                throw Complaint(
+                    description: "--mountpoint goes with createClient, createGroup and createRole; setClientMountPoint and the like change it."
+                )
+            }
+            command.set("mountpoint", mountPoint)
+        }
         if !conditions.isEmpty {
             guard ["addRoleACL", "removeRoleACL"].contains(row.verb) else {
                 throw Complaint(description: "--qos, --retain and --from go with addRoleACL and removeRoleACL.")
