@@ -408,7 +408,8 @@ struct ControlSecurityCommand: ControlSubcommand {
     @Option(
         name: .customLong("mountpoint"),
         help: ArgumentHelp(
-            "What stands before all topics of who is created by createClient, createGroup or createRole: tenants/%u/", valueName: "text"))
+            "Of createClient, createGroup and createRole: what stands before all topics, such as tenants/%u/",
+            valueName: "text"))
     var mountPoint: String?
 
     @OptionGroup var conditions: RuleConditionOptions

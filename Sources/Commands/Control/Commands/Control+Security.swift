@@ -289,7 +289,9 @@ public struct SecurityVerb: Sendable, Equatable {
         if let mountPoint {
             guard ["createClient", "createGroup", "createRole"].contains(row.verb) else {
                 throw Complaint(
-                    description: "--mountpoint goes with createClient, createGroup and createRole; setClientMountPoint and the like change it."
+                    description:
+                        "--mountpoint goes with createClient, createGroup and createRole; setClientMountPoint and its like "
+                        + "change it."
                 )
             }
             command.set("mountpoint", mountPoint)
