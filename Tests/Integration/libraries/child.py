@@ -1,5 +1,6 @@
-"""A client library of another language: a small program beside this file, one process per client, that obeys a command per line.
+"""A client library of another language: a small program beside this file that obeys a command per line.
 
+A program has one client, or several; then the client's number stands before each line, and the program ends with the tests.
 A line is a verb and fields, `verb name=value name=value`; numbers are decimal, texts and bytes hexadecimal, absent means absent,
 and a name may come again. The commands, and what the program says to each:
 
@@ -12,11 +13,14 @@ and a name may come again. The commands, and what the program says to each:
     publish ticket= topic= payload= qos= retain= [property= ...]          published ticket=    when the handshake is over
     acknowledge handle=
     disconnect                                                            ended
+    drop                           of several clients only                ended
     and of itself: message topic= payload= qos= retain= handle= [property= ...], ended reason=, failed why=
 
-The properties are the fields of `Properties`, with `key=` and `value=` for each user property. A crash is the end of the process.
+The properties are the fields of `Properties`, with `key=` and `value=` for each user property. A crash is the end of the process, or
+`drop`, the end of the connection without a word.
 """
 
+import atexit
 import itertools
 import os
 import queue
@@ -64,7 +68,47 @@ class Ticket:
         return self.over.is_set()
 
 
+class Program:
+    """A process, and the clients in it by their numbers; its only one has none."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **environment})
+        self.clients: dict[str, ChildClient] = {}
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def tell(self, words: list[str]):
+        self.process.stdin.write((" ".join(words) + "\n").encode())
+        self.process.stdin.flush()
+
+    def _read(self):
+        for line in self.process.stdout:
+            words = line.decode().split()
+            number = words.pop(0) if words[0].isdecimal() else ""
+            if client := self.clients.get(number):
+                client.hear(*words)
+        for client in list(self.clients.values()):
+            client.hear("ended")
+            client.hear("failed", f"why={b'the program ended'.hex()}")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.reader.join(PATIENCE)
+        self.process.stdout.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # a command that it did not live to read
+
+
 class ChildClient(LibraryClient):
+    #: Whether all clients are in one process, because it takes long to start.
+    shares_program = False
+    #: That one.
+    program_of_all: Program | None = None
+    last_number = itertools.count(1)
+
     def __init__(self, port: int, version: int, session: Session):
         super().__init__(port, version, session)
         self.messages: queue.Queue[Message] = queue.Queue()
@@ -73,11 +117,13 @@ class ChildClient(LibraryClient):
         self.numbers = itertools.count(1)
         self.ended = threading.Event()
         self.ending_reason = 0
-        self.process = subprocess.Popen(
-            self.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **self.environment()}
-        )
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
+        own = type(self)
+        if own.shares_program and own.program_of_all is None:
+            own.program_of_all = Program(self.command(), self.environment())
+            atexit.register(own.program_of_all.kill)
+        self.number = str(next(self.last_number)) if own.shares_program else ""
+        self.program = own.program_of_all or Program(self.command(), self.environment())
+        self.program.clients[self.number] = self
 
     @classmethod
     @abstractmethod
@@ -88,22 +134,18 @@ class ChildClient(LibraryClient):
     def environment(cls) -> dict[str, str]:
         return {}
 
-    def _read(self):
-        for line in self.process.stdout:
-            verb, *words = line.decode().split()
-            fields = Fields(words)
-            if verb == "message":
-                self.messages.put(self._message(fields))
-            elif verb == "published":
-                self.tickets[fields.number("ticket")].over.set()
-            elif verb == "ended":
-                if not self.ended.is_set():
-                    self.ending_reason = fields.number("reason") or 0
-                self.ended.set()
-            else:
-                self.answers.put((verb, fields))
-        self.ended.set()
-        self.answers.put(("failed", Fields([f"why={b'the program ended'.hex()}"])))
+    def hear(self, verb: str, *words: str):
+        fields = Fields(list(words))
+        if verb == "message":
+            self.messages.put(self._message(fields))
+        elif verb == "published":
+            self.tickets[fields.number("ticket")].over.set()
+        elif verb == "ended":
+            if not self.ended.is_set():
+                self.ending_reason = fields.number("reason") or 0
+            self.ended.set()
+        else:
+            self.answers.put((verb, fields))
 
     @staticmethod
     def _message(fields: Fields) -> Message:
@@ -126,13 +168,12 @@ class ChildClient(LibraryClient):
         )
 
     def _tell(self, verb: str, *fields: tuple[str, object]):
-        words = [verb]
+        words = [self.number, verb] if self.number else [verb]
         for name, value in fields:
             if value is not None:
                 value = value.encode() if isinstance(value, str) else value
                 words.append(f"{name}={value.hex() if isinstance(value, bytes) else int(value)}")
-        self.process.stdin.write((" ".join(words) + "\n").encode())
-        self.process.stdin.flush()
+        self.program.tell(words)
 
     def _answer(self, verb: str) -> Fields:
         try:
@@ -228,14 +269,12 @@ class ChildClient(LibraryClient):
         assert self.ended.wait(PATIENCE)
 
     def drop(self):
-        self.process.kill()
-        self.process.wait()
-        self.reader.join(PATIENCE)
-        self.process.stdout.close()
-        try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # a command that it did not live to read
+        if not self.shares_program:
+            return self.program.kill()
+        if self.number in self.program.clients:
+            self._tell("drop")
+            assert self.ended.wait(PATIENCE)
+            del self.program.clients[self.number]
 
     def wait_disconnected(self, seconds=PATIENCE) -> int:
         assert self.ended.wait(seconds), "the broker does not end the connection"

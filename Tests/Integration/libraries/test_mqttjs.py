@@ -1,4 +1,4 @@
-"""MQTT.js 4, Debian's node-mqtt, in a process of its own: mqttjs_client.js."""
+"""MQTT.js 4, Debian's node-mqtt, all its clients in a process of their own: mqttjs_client.js."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from libraries.scenarios import Scenarios, Version5Scenarios
 
 
 class MQTTJSClient(ChildClient):
-    crowd = 10  # a node for each, which takes a fifth of a second of the processor to start
+    shares_program = True  # for a node takes a fifth of a second of the processor to start
 
     @classmethod
     def command(cls):
