@@ -57,8 +57,8 @@ import Testing
     private let lines = Locked<[String]>([])
     private let outcomes = Locked<[AuthenticationOutcome]>([])
 
-    private func chain(_ sources: any LoginSource...) -> LoginChain {
-        LoginChain(sources, tallies: tallies) { [lines] line in lines.withLock { $0.append(line) } }
+    private func chain(_ sources: any LoginSource..., memory: LoginMemory? = nil) -> LoginChain {
+        LoginChain(sources.map { ($0, memory) }, tallies: tallies) { [lines] line in lines.withLock { $0.append(line) } }
     }
 
     private func allowed(_ source: String, _ user: EncodedString? = nil) -> LoginAnswer {
@@ -206,16 +206,52 @@ import Testing
     @Test func `a remembered answer stands in for a source that is down only if that is wanted`() {
         for (stale, isLetIn) in [(UInt64(0), false), (60, true)] {
             let source = Source("http", allowed("http"))
-            let cached = CachedLoginSource(source, cache: LoginCache(), terms: .init(seconds: 0, staleSeconds: stale))
-            let chain = chain(cached)
+            let chain = chain(source, memory: LoginMemory(LoginCache(), .init(seconds: 0, staleSeconds: stale)))
             ask(chain)
             source.set(.failed("is down"))
             ask(chain)
             #expect((last?.refusal == nil) == isLetIn && source.now.asked == 2)
         }
         let source = Source("http", allowed("http"))
-        let chain = chain(CachedLoginSource(source, cache: LoginCache(), terms: .init(seconds: 60)))
+        let chain = chain(source, memory: LoginMemory(LoginCache(), .init(seconds: 60)))
         for _ in 0..<3 { ask(chain) }
         #expect(source.now.asked == 1 && last?.refusal == nil)
+    }
+
+    @Test(arguments: [LoginCache.Terms(seconds: 60), LoginCache.Terms(seconds: 0, staleSeconds: 60)])
+    func `who is let in without an answer of the source does not hide that it is down`(terms: LoginCache.Terms) {
+        let source = Source("ldap", allowed("ldap"))
+        let chain = chain(source, memory: LoginMemory(LoginCache(), terms))
+        ask(chain)
+        source.set(.failed("is down"))
+        for number in 0..<UInt8(3) {
+            ask(chain, "stranger", [number])
+            #expect(last?.refusal == .serverUnavailable)
+            ask(chain)
+            #expect(last?.refusal == nil, "it is remembered")
+            source.set(.next(.noPassword))
+            ask(chain, "nobody", nil)
+            source.set(.failed("is down"))
+        }
+        let tally = tallies.tally("ldap")
+        #expect(tally.isDown && tally.counts.remembered >= 3 && tally.counts.allowed == 1)
+        #expect(lines.value == ["The login source ldap is down."])
+        source.set(.next(.unknownUser))
+        ask(chain, "stranger", [9])
+        #expect(!tally.isDown && lines.value.last == "The login source ldap answers again.")
+    }
+
+    @Test func `an explanation says which answers are remembered`() {
+        let source = Source("ldap", allowed("ldap"))
+        let chain = chain(source, memory: LoginMemory(LoginCache(), .init(seconds: 0, staleSeconds: 60)))
+        ask(chain)
+        source.set(.failed("is down"))
+        let found = Locked<[LoginExplanation]>([])
+        let subject = LoginThrottle().subject(network: "n", site: "s", userName: "u", clientIdentifier: "c")
+        _ = chain.explain(
+            userName: "u", password: [1], clientIdentifier: "c", info: ConnectionInfo(address: "10.0.0.1"), subject: subject
+        ) { [found] explanation in found.withLock { $0.append(explanation) } }
+        #expect(found.value.map { $0.steps.map(\.isRemembered) } == [[false, true]])
+        #expect(found.value.first?.outcome.refusal == nil)
     }
 }

@@ -47,6 +47,8 @@ public struct BrokerCondition: Sendable {
         public var refused: UInt64 = 0
         public var unknown: UInt64 = 0
         public var failed: UInt64 = 0
+        /// Answers that were given again, without a question to it or instead of one that failed.
+        public var remembered: UInt64 = 0
         public var latency = Histogram()
         /// Whether it has failed the last few times, and how.
         public var isDown = false

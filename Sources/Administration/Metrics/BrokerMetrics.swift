@@ -231,7 +231,7 @@ extension MetricFamily {
             $0.condition.loginSources.flatMap { source in
                 [
                     ("allowed", source.allowed), ("refused", source.refused), ("unknown", source.unknown),
-                    ("failed", source.failed),
+                    ("failed", source.failed), ("remembered", source.remembered),
                 ].map { ([("source", source.name), ("result", $0.0)], Double($0.1)) }
             }
         },

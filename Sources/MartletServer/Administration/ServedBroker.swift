@@ -131,6 +131,7 @@ final class ServedBroker: AdministeredBroker {
             var source = BrokerCondition.LoginSource(name: tally.name)
             (source.asked, source.allowed, source.refused) = (counts.asked, counts.allowed, counts.refused)
             (source.unknown, source.failed, source.latency) = (counts.unknown, counts.failed, counts.latency)
+            source.remembered = counts.remembered
             (source.isDown, source.lastFailure) = (tally.isDown, counts.lastFailure)
             return source
         }

@@ -78,7 +78,10 @@ extension LoginTrialReport.Step {
             case .failed(let words): (.failed, words)
             case .busy: (.busy, "too many logins wait")
             }
-        self.init(source: step.source, answer: answer, words: words, microseconds: step.microseconds)
+        let remark = step.isRemembered ? ["remembered from before"] : []
+        self.init(
+            source: step.source, answer: answer, words: ((words.isEmpty ? [] : [words]) + remark).joined(separator: ", "),
+            microseconds: step.microseconds)
     }
 }
 

@@ -86,53 +86,44 @@ struct LoginSourceReading {
         _ logins: LoginConfiguration, _ present: [LoginSourceName: any LoginSource], roles: SecurityDirectory?,
         workers: WorkerPool, _ services: ServiceAccess
     ) -> LoginChain {
-        var sources = present
+        var sources = present.mapValues { (source: $0, memory: LoginMemory?.none) }
         let staleSeconds = logins.unavailable == .allowCached ? Self.staleSeconds : 0
-        func cached(_ source: any LoginSource, seconds: Int, jitter: Int) -> any LoginSource {
+        func memory(seconds: Int, jitter: Int, staleSeconds: Int) -> LoginMemory? {
             let terms = LoginCache.Terms(
                 seconds: UInt64(seconds), jitterSeconds: UInt64(jitter), staleSeconds: UInt64(staleSeconds))
-            return terms.isOff ? source : CachedLoginSource(source, cache: services.cache, terms: terms)
+            return terms.isOff ? nil : LoginMemory(services.cache, terms)
         }
+        let ownMemory = memory(
+            seconds: logins.cacheSeconds, jitter: logins.cacheJitterSeconds, staleSeconds: staleSeconds)
         if let client = client("martlet_http_auth_url", logins.http.url, logins.http, services) {
-            sources[.http] = cached(
-                HTTPLoginSource(client, fields: fields(logins.http)), seconds: logins.cacheSeconds,
-                jitter: logins.cacheJitterSeconds)
+            sources[.http] = (HTTPLoginSource(client, fields: fields(logins.http)), ownMemory)
         }
-        var rules: (any LoginRulesSource)?
-        if let goAuth = logins.goAuth, let source = source(goAuth, services) {
-            let isCached = goAuth.cachesAnswers
-            if goAuth.asks(.http, .user) {
-                sources[.goAuth] = cached(
-                    source, seconds: isCached ? goAuth.loginCacheSeconds : 0, jitter: isCached ? goAuth.loginJitterSeconds : 0)
-            }
-            let terms = LoginCache.Terms(
-                seconds: isCached ? UInt64(goAuth.accessCacheSeconds) : 0, jitterSeconds: UInt64(goAuth.accessJitterSeconds))
-            rules = CachedRulesSource(source, cache: services.cache, terms: terms)
-        }
+        var rules: (source: any LoginRulesSource, memory: LoginMemory?)?
         if let goAuth = logins.goAuth {
+            let isCached = goAuth.cachesAnswers
+            let memoryOfUsers = memory(
+                seconds: isCached ? goAuth.loginCacheSeconds : 0, jitter: isCached ? goAuth.loginJitterSeconds : 0,
+                staleSeconds: staleSeconds)
+            if let source = source(goAuth, services) {
+                if goAuth.asks(.http, .user) { sources[.goAuth] = (source, memoryOfUsers) }
+                let memoryOfRules = memory(
+                    seconds: isCached ? goAuth.accessCacheSeconds : 0, jitter: goAuth.accessJitterSeconds, staleSeconds: 0)
+                rules = (source, memoryOfRules)
+            }
             for (name, source) in databaseSources(goAuth, workers: workers, services) {
-                sources[name] = cached(
-                    source, seconds: goAuth.cachesAnswers ? goAuth.loginCacheSeconds : 0,
-                    jitter: goAuth.cachesAnswers ? goAuth.loginJitterSeconds : 0)
+                sources[name] = (source, memoryOfUsers)
+            }
+            if logins.ldap.url == nil, goAuth.asks(.ldap, .user),
+                let source = directory(goAuth.ldap, "auth_opt_ldap_", nil, services)
+            {
+                sources[.ldap] = (source, memoryOfUsers)
             }
         }
-        if logins.ldap.url != nil {
-            if let source = directory(logins.ldap, "martlet_ldap_", roles, services) {
-                sources[.ldap] = cached(source, seconds: logins.cacheSeconds, jitter: logins.cacheJitterSeconds)
-            }
-        } else if let goAuth = logins.goAuth, goAuth.asks(.ldap, .user),
-            let source = directory(goAuth.ldap, "auth_opt_ldap_", nil, services)
-        {
-            sources[.ldap] = cached(
-                source, seconds: goAuth.cachesAnswers ? goAuth.loginCacheSeconds : 0,
-                jitter: goAuth.cachesAnswers ? goAuth.loginJitterSeconds : 0)
+        if logins.ldap.url != nil, let source = directory(logins.ldap, "martlet_ldap_", roles, services) {
+            sources[.ldap] = (source, ownMemory)
         }
         if let client = client("martlet_http_authorize_url", logins.http.rulesURL, logins.http, services) {
-            let terms = LoginCache.Terms(
-                seconds: UInt64(logins.cacheSeconds), jitterSeconds: UInt64(logins.cacheJitterSeconds),
-                staleSeconds: UInt64(staleSeconds))
-            rules = CachedRulesSource(
-                HTTPRulesSource(client, fields: fields(logins.http)), cache: services.cache, terms: terms)
+            rules = (HTTPRulesSource(client, fields: fields(logins.http)), ownMemory)
         }
         let order = logins.chain ?? Self.usualOrder(logins.goAuth)
         for name in logins.chain ?? [] where sources[name] == nil && problems.isEmpty {

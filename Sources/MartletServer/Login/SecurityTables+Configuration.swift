@@ -139,7 +139,8 @@ extension SecurityTables {
                 let known: [(any Authenticator)?] = [byDirectory, security.authenticator]
                 let sources = known.compactMap { $0 as? any LoginSource }
                 if !sources.isEmpty {
-                    security.sources = LoginChain(sources, tallies: LoginSourceTallies(), report: { _ in })
+                    security.sources = LoginChain(
+                        sources.map { ($0, nil) }, tallies: LoginSourceTallies(), report: { _ in })
                 }
                 if let directory {
                     security.authenticator = DirectoryAuthenticator(

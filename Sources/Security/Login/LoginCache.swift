@@ -1,5 +1,5 @@
 internal import BrokerModel
-public import MQTTCodec
+internal import MQTTCodec
 internal import Platform
 
 /// Remembers what a source of logins has answered, so that a client that comes again soon is not asked for twice.
@@ -147,65 +147,34 @@ public final class LoginCache: Sendable {
     }
 }
 
-/// A source of logins whose answers are remembered.
-public final class CachedLoginSource: LoginSource {
-    private let source: any LoginSource
+/// How the answers of one source are remembered.
+public struct LoginMemory: Sendable {
     private let cache: LoginCache
     private let terms: LoginCache.Terms
 
-    public init(_ source: any LoginSource, cache: LoginCache, terms: LoginCache.Terms) {
-        (self.source, self.cache, self.terms) = (source, cache, terms)
+    /// - Parameters:
+    ///   - cache: of all sources.
+    ///   - terms: how long this one's answers hold.
+    public init(_ cache: LoginCache, _ terms: LoginCache.Terms) { (self.cache, self.terms) = (cache, terms) }
+
+    func place(_ name: String, _ question: LoginQuestion) -> Place {
+        Place(cache: cache, key: cache.key(name, question), terms: terms)
     }
 
-    public var name: String { source.name }
+    /// Where the answer to one question is remembered.
+    struct Place: Sendable {
+        fileprivate let cache: LoginCache
+        fileprivate let key: LoginCache.Key
+        fileprivate let terms: LoginCache.Terms
 
-    public func decide(
-        _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
-    ) -> (any AbandonedLogin)? {
-        let key = cache.key(name, question)
-        if let known = cache.answer(key, now: MonotonicClock.milliseconds()) {
-            reply(known)
-            return nil
+        /// - Parameter isStale: whether the source cannot be asked.
+        func answer(isStale: Bool = false) -> LoginAnswer? {
+            cache.answer(key, isStale: isStale, now: MonotonicClock.milliseconds())
         }
-        return source.decide(question) { [cache, terms] answer in
+
+        func remember(_ answer: LoginAnswer) {
             let now = MonotonicClock.milliseconds()
-            if case .failed = answer, let known = cache.answer(key, isStale: true, now: now) { return reply(known) }
             cache.remember(answer, key, terms, now: now, wallMilliseconds: now &+ WallClock.offsetMilliseconds())
-            reply(answer)
-        }
-    }
-
-    public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
-        source.keeps(userName, of: (earlier as? CachedLoginSource)?.source ?? earlier)
-    }
-}
-
-/// A source of rules whose answers are remembered.
-public final class CachedRulesSource: LoginRulesSource {
-    private let source: any LoginRulesSource
-    private let cache: LoginCache
-    private let terms: LoginCache.Terms
-
-    public init(_ source: any LoginRulesSource, cache: LoginCache, terms: LoginCache.Terms) {
-        (self.source, self.cache, self.terms) = (source, cache, terms)
-    }
-
-    public var name: String { source.name }
-
-    public func rules(
-        _ question: LoginQuestion, userName: EncodedString?, source asker: String,
-        reply: @escaping @Sendable (LoginAnswer) -> Void
-    ) -> (any AbandonedLogin)? {
-        let key = cache.key("\(name) \(asker) \(userName?.description ?? "")", question)
-        if let known = cache.answer(key, now: MonotonicClock.milliseconds()) {
-            reply(known)
-            return nil
-        }
-        return source.rules(question, userName: userName, source: asker) { [cache, terms] answer in
-            let now = MonotonicClock.milliseconds()
-            if case .failed = answer, let known = cache.answer(key, isStale: true, now: now) { return reply(known) }
-            cache.remember(answer, key, terms, now: now, wallMilliseconds: now &+ WallClock.offsetMilliseconds())
-            reply(answer)
         }
     }
 }

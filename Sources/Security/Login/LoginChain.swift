@@ -9,26 +9,29 @@ internal import Platform
 /// When nobody knows the client it is refused; if one of those that were asked could not answer, it is told that the
 /// server is unavailable, and may come again. Immutable; for any thread.
 public final class LoginChain: Authenticator {
-    fileprivate struct Member {
-        let source: any LoginSource
+    fileprivate struct Member<Source: Sendable>: Sendable {
+        let source: Source
+        let memory: LoginMemory?
         let tally: LoginSourceTally
     }
 
-    fileprivate let members: [Member]
+    fileprivate let members: [Member<any LoginSource>]
     fileprivate let report: @Sendable (String) -> Void
-    fileprivate let rules: (source: any LoginRulesSource, tally: LoginSourceTally)?
+    fileprivate let rules: Member<any LoginRulesSource>?
 
     /// - Parameters:
-    ///   - sources: the one that is asked first stands first.
+    ///   - sources: the one that is asked first stands first; with how its answers are remembered, nil where they are
+    ///     not.
     ///   - rules: who is asked for the rules of clients that come without any; nil for nobody.
     ///   - tallies: count what becomes of the questions.
     ///   - report: gets lines for the log, at most one in 10 s of each source.
     public init(
-        _ sources: [any LoginSource], rules: (any LoginRulesSource)? = nil, tallies: LoginSourceTallies,
+        _ sources: [(source: any LoginSource, memory: LoginMemory?)],
+        rules: (source: any LoginRulesSource, memory: LoginMemory?)? = nil, tallies: LoginSourceTallies,
         report: @escaping @Sendable (String) -> Void
     ) {
-        self.rules = rules.map { ($0, tallies.tally($0.name)) }
-        members = sources.map { Member(source: $0, tally: tallies.tally($0.name)) }
+        self.rules = rules.map { Member(source: $0.source, memory: $0.memory, tally: tallies.tally($0.source.name)) }
+        members = sources.map { Member(source: $0.source, memory: $0.memory, tally: tallies.tally($0.source.name)) }
         self.report = report
     }
 
@@ -93,6 +96,8 @@ public struct LoginExplanation: Sendable {
     public struct Step: Sendable {
         public let source: String
         public let answer: LoginAnswer
+        /// Whether it is an answer from before, and the source was not asked, or could not be.
+        public let isRemembered: Bool
         public let microseconds: UInt64
     }
 
@@ -154,30 +159,63 @@ private final class ChainWalk: AbandonedLogin {
         let question = LoginQuestion(
             userName: userName, password: password, clientIdentifier: clientIdentifier, info: info, subject: subject,
             isLast: index == chain.members.count - 1)
-        member.tally.asked()
-        let began = MonotonicClock.microseconds()
-        let waiting = member.source.decide(question) { [self] answer in
-            guard record(answer, from: member.source.name, member.tally, since: began) else { return }
+        ask(member, keyed: member.tally.name, question) { source, reply in
+            source.decide(question, reply: reply)
+        } then: { [self] answer in
             switch answer {
             case .allowed(let userName, let grant): askForRules(question, userName, grant)
             case .refused, .busy: finish(isDecided: true)
             case .next, .failed: ask(index + 1)
             }
         }
-        wait(for: waiting, step: index)
     }
 
     /// Who comes without rules may have some elsewhere.
     private func askForRules(_ question: LoginQuestion, _ userName: EncodedString?, _ grant: LoginGrant) {
         guard let rules = chain.rules, grant.rights == nil, !grant.isSuperuser else { return finish(isDecided: true) }
-        rules.tally.asked()
+        let user = userName ?? question.userName
+        ask(rules, keyed: "\(rules.tally.name) \(grant.source) \(userName?.description ?? "")", question) { source, reply in
+            source.rules(question, userName: user, source: grant.source, reply: reply)
+        } as: { answer in
+            Self.combined(grant, userName, answer)
+        } then: { [self] _ in
+            finish(isDecided: true)
+        }
+    }
+
+    /// Has a source answer, or takes what it has answered before.
+    ///
+    /// - Parameters:
+    ///   - member: the source.
+    ///   - name: of the question, where answers are remembered.
+    ///   - decide: asks it.
+    ///   - combined: what its answer comes to for the login.
+    ///   - proceed: called once, unless nobody waits any more.
+    private func ask<Source>(
+        _ member: LoginChain.Member<Source>, keyed name: String, _ question: LoginQuestion,
+        _ decide: (Source, @escaping @Sendable (LoginAnswer) -> Void) -> (any AbandonedLogin)?,
+        as combined: @escaping @Sendable (LoginAnswer) -> LoginAnswer = { $0 },
+        then proceed: @escaping @Sendable (LoginAnswer) -> Void
+    ) {
+        let (place, tally) = (member.memory?.place(name, question), member.tally)
+        // Nobody was asked, and so nobody has shown to be there, or not to be.
+        let recall = { @Sendable [self] (known: LoginAnswer) in
+            tally.remembered()
+            let answer = combined(known)
+            if record(answer, of: tally.name, isRemembered: true) { proceed(answer) }
+        }
+        if let known = place?.answer() { return recall(known) }
+        tally.asked()
         let began = MonotonicClock.microseconds()
         let step = state.withLock { $0.steps.count }
-        let waiting = rules.source.rules(
-            question, userName: userName ?? question.userName, source: grant.source
-        ) { [self] answer in
-            guard record(Self.combined(grant, userName, answer), from: rules.source.name, rules.tally, since: began) else { return }
-            finish(isDecided: true)
+        let waiting = decide(member.source) { [self] said in
+            let took = MonotonicClock.microseconds() &- began
+            let answer = combined(said)
+            if let line = tally.answered(answer, microseconds: took, now: MonotonicClock.milliseconds()) { chain.report(line) }
+            place?.remember(said)
+            guard record(answer, of: tally.name, microseconds: took) else { return }
+            if case .failed = said, let known = place?.answer(isStale: true) { return recall(known) }
+            proceed(answer)
         }
         wait(for: waiting, step: step)
     }
@@ -211,11 +249,13 @@ private final class ChainWalk: AbandonedLogin {
     /// Writes down what a source has said.
     ///
     /// - Returns: whether the client waits still.
-    private func record(_ answer: LoginAnswer, from source: String, _ tally: LoginSourceTally, since began: UInt64) -> Bool {
-        let took = MonotonicClock.microseconds() &- began
-        if let line = tally.answered(answer, microseconds: took, now: MonotonicClock.milliseconds()) { chain.report(line) }
-        return state.withLock { state in
-            state.steps.append(LoginExplanation.Step(source: source, answer: answer, microseconds: took))
+    private func record(
+        _ answer: LoginAnswer, of source: String, isRemembered: Bool = false, microseconds: UInt64 = 0
+    ) -> Bool {
+        state.withLock { state in
+            state.steps.append(
+                LoginExplanation.Step(
+                    source: source, answer: answer, isRemembered: isRemembered, microseconds: microseconds))
             state.waiting = nil
             return !state.isAbandoned
         }

@@ -93,6 +93,8 @@ public final class LoginSourceTally: Sendable {
         /// The source did not know the user.
         public var unknown: UInt64 = 0
         public var failed: UInt64 = 0
+        /// Answers that were given again, without a question to the source or instead of one that failed.
+        public var remembered: UInt64 = 0
         /// How long the answers took.
         public var latency = Histogram()
         /// Failures without an answer between them.
@@ -119,6 +121,8 @@ public final class LoginSourceTally: Sendable {
 
     func asked() { state.withLock { $0.counts.asked += 1 } }
 
+    func remembered() { state.withLock { $0.counts.remembered += 1 } }
+
     /// - Parameter now: milliseconds of a monotonic clock.
     /// - Returns: a line for the log, when there is news.
     func answered(_ answer: LoginAnswer, microseconds: UInt64, now: UInt64) -> String? {
@@ -127,7 +131,10 @@ public final class LoginSourceTally: Sendable {
             switch answer {
             case .allowed: state.counts.allowed += 1
             case .refused: state.counts.refused += 1
-            case .next: state.counts.unknown += 1
+            case .next(let failure):
+                state.counts.unknown += 1
+                // It was not asked, and so has not shown to be there.
+                if failure == .noUserName || failure == .noPassword { return nil }
             case .busy: return nil
             case .failed(let words):
                 state.counts.failed += 1

@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import signal
 import socket
 import socketserver
 import subprocess
@@ -92,7 +93,7 @@ class Liar:
 class Slapd(Server):
     """OpenLDAP's server. It takes a login with a name and without a password for one of nobody, as many directories do."""
 
-    programs = ("slapd", "slapadd")
+    programs = ("slapd", "slapadd", "slapmodify")
 
     def __init__(self, ldif: str, authority=None, more: str = ""):
         super().__init__()
@@ -114,6 +115,10 @@ class Slapd(Server):
         subprocess.run([find("slapadd"), "-q", "-f", self.configuration], input=ldif, text=True, check=True, capture_output=True)
         self.run()
 
+    def set_password(self, uid: str, password: str):
+        change = f"dn: uid={uid},ou=people,dc=example,dc=org\nchangetype: modify\nreplace: userPassword\nuserPassword: {password}\n"
+        subprocess.run([find("slapmodify"), "-q", "-f", self.configuration], input=change, text=True, check=True, capture_output=True)
+
     def run(self):
         urls = f"ldap://127.0.0.1:{self.port} ldaps://127.0.0.1:{self.tls_port} ldapi://{str(self.path).replace('/', '%2F')}"
         self.start(find("slapd"), "-f", self.configuration, "-h", urls, "-d", "0")
@@ -124,17 +129,24 @@ class Redis(Server):
 
     def __init__(self, password: str, keys: dict, database: int = 1):
         super().__init__()
-        self.password = password
+        self.password, self.keys, self.database = password, {}, database
         self.run()
         for key, value in keys.items():
-            self.ask("SADD", key, *sorted(value), database=database) if isinstance(value, set) else self.ask("SET", key, value, database=database)
+            self.put(key, value)
+
+    def put(self, key: str, value: str | set):
+        self.keys[key] = value
+        self.ask("SADD", key, *sorted(value)) if isinstance(value, set) else self.ask("SET", key, value)
 
     def run(self):
+        """It keeps nothing on the disk: what it had it is told again."""
         self.start(find("redis-server"), "--port", self.port, "--bind", "127.0.0.1", "--save", "", "--requirepass", self.password, "--dir", self.directory)
+        for key, value in self.keys.items():
+            self.put(key, value)
 
-    def ask(self, *words: str, database: int = 1) -> bytes:
+    def ask(self, *words: str) -> bytes:
         """Puts one command to it; what it answers."""
-        commands = [("AUTH", self.password), ("SELECT", str(database)), words]
+        commands = [("AUTH", self.password), ("SELECT", str(self.database)), words]
         with socket.create_connection(("127.0.0.1", self.port)) as connection, connection.makefile("rb") as answers:
             for command in commands:
                 parts = b"".join(b"$%d\r\n%s\r\n" % (len(word.encode()), word.encode()) for word in command)
@@ -175,6 +187,13 @@ class PostgreSQL(Server):
         pairs = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self.start(find("postgres"), "-D", self.directory / "data", *pairs, **self.options)
         wait_until(lambda: (self.directory / f".s.PGSQL.{self.port}").exists(), "PostgreSQL is there")
+
+    def stop(self):
+        # Its processes have to be gone before it starts again.
+        if self.process:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait()
+        super().stop()
 
     def ask(self, sql: str) -> str:
         command = [find("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", self.directory, "-p", str(self.port), "-U", "owner", "-d", "postgres"]

@@ -10,14 +10,16 @@ import time
 
 import pytest
 from harness.login_servers import Liar, PostgreSQL, Redis, Slapd
+from harness.site import UnixConnection
 from harness.waiting import wait_until
 from harness.wire import CONNECT, PUBACK, Wire, frame, text
 
 pytestmark = pytest.mark.martlet("mosquitto has no such logins")
 
 NOT_AUTHORIZED, SERVER_UNAVAILABLE = 0x87, 0x88
-HTTP = "listener 0 {directory}/http.sock\nprotocol http_api\n"
+HTTP = "listener 0 {directory}/http{port}.sock\nprotocol http_api\n"
 GO_AUTH = "allow_anonymous false\nauth_plugin /usr/share/mosquitto/go-auth.so\n"
+CACHE = "auth_opt_cache true\nauth_opt_auth_cache_seconds {}\n"
 
 
 @pytest.fixture
@@ -62,8 +64,75 @@ def log_in(broker, user, password) -> int:
 
 def explain(program, broker, user: str, password: str) -> dict:
     """What `martlet ctl login explain` answers."""
-    command = [program.path, "ctl", "login", "explain", user, "--json", "--socket", str(broker.directory / "http.sock")]
+    command = [program.path, "ctl", "login", "explain", user, "--json", "--socket", str(broker.directory / f"http{broker.port}.sock")]
     return json.loads(subprocess.run(command, input=f"{password}\n", capture_output=True, text=True).stdout)
+
+
+def log_in_again(broker, password: str) -> int:
+    """As bob, whose answer may be remembered: always the same client from the same address."""
+    wire = Wire(broker.port)
+    try:
+        return wire.connect("again", user="bob", password=password)[1]
+    finally:
+        wire.close()
+
+
+def figures(broker, source: str) -> dict[str, int]:
+    """What the metrics say of a source: its answers by result, how many were measured, and whether it is down."""
+    connection = UnixConnection(str(broker.directory / f"http{broker.port}.sock"))
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    found = {result: int(count) for result, count in re.findall(rf'^martlet_login_source_answers_total{{source="{source}",result="(\w+)"}} (\d+)$', text, re.M)}
+    for name, key in [("martlet_login_source_seconds_count", "measured"), ("martlet_login_source_down", "down")]:
+        found[key] = int(re.search(rf'^{name}{{source="{source}"}} (\d+)$', text, re.M)[1])
+    return found
+
+
+def check_memory_figures_and_alarm(start_broker, program, users, source: str, lines: str, cache: str, set_password):
+    """Of a source whose bob has the password "b": what is remembered of its answers, counted, said to administrators, and raised when it is down."""
+
+    def start(seconds: int, more=""):
+        return start_broker(configuration=lines + cache.format(seconds) + more + HTTP)
+
+    def alarms(broker) -> list[str]:
+        command = [program.path, "ctl", "alarms", "--json", "--socket", str(broker.directory / f"http{broker.port}.sock")]
+        return [f"{row['name']} {row['of']}" for row in json.loads(subprocess.run(command, capture_output=True, text=True).stdout)["data"]]
+
+    patient, brief = start(600), start(1, "martlet_auth_unavailable allow-cached\n")
+    assert log_in_again(patient, "b") == log_in_again(brief, "b") == 0
+    assert log_in(patient, "bob", "wrong") == log_in(patient, "eve", "x") == NOT_AUTHORIZED
+    told = explain(program, patient, "bob", "b")
+    assert (told["result"], told["decided_by"], told["username"]) == ("allowed", source, "bob")
+    assert [(step["source"], step["answer"]) for step in told["steps"]] == [(source, "allowed")]
+    # Another password holds when the answer's time is over, and not before.
+    set_password("new")
+    assert log_in_again(patient, "b") == 0
+    wait_until(lambda: log_in_again(brief, "b") == NOT_AUTHORIZED, "the other password is noticed")
+    assert log_in_again(brief, "new") == log_in_again(patient, "new") == 0
+    counted = figures(patient, source)
+    assert counted == {"allowed": 3, "refused": 1, "unknown": 1, "failed": 0, "remembered": 1, "measured": 5, "down": 0}
+    # Who is remembered does not hide that nobody answers.
+    users.stop()
+    for number in range(3):
+        assert log_in_again(patient, "new") == 0
+        assert log_in(patient, "bob", f"other {number}") == SERVER_UNAVAILABLE
+    assert figures(patient, source) == {**counted, "failed": 3, "remembered": 4, "measured": 8, "down": 1}
+    told = explain(program, patient, "bob", "new")
+    assert (told["result"], told["decided_by"], told["steps"][0]["answer"]) == ("unavailable", None, "failed")
+    wait_until(lambda: alarms(patient) == [f"login_source_down {source}"], "the alarm is raised")
+
+    def is_let_in_unasked() -> bool:
+        assert log_in_again(brief, "new") == 0
+        return figures(brief, source)["failed"] > 0
+
+    wait_until(is_let_in_unasked, "nobody answers when the time is over")
+    assert log_in(brief, "bob", "new") == SERVER_UNAVAILABLE, "another client than the one that is remembered"
+    users.run()
+    wait_until(lambda: log_in(patient, "bob", "new") == 0, "it is asked again")
+    patient.wait_for_log(f"The login source {source} answers again")
+    assert figures(patient, source)["down"] == 0
+    set_password("b")
 
 
 def may(broker, user, password, client_id="c1") -> dict:
@@ -190,6 +259,10 @@ class TestDirectory:
         slapd.run()
         wait_until(lambda: log_in(broker, "bob", "b") == 0, "the directory is asked again")
         assert "secret" not in broker.log and "broker's own" not in broker.log
+        lines = f"{self.SEARCH}martlet_ldap_url ldap://127.0.0.1:{slapd.port}\n"
+        check_memory_figures_and_alarm(
+            start_broker, program, slapd, "ldap", lines, "martlet_auth_cache {}\n", lambda password: slapd.set_password("bob", password)
+        )
 
     def test_entries_by_a_pattern_a_comparison_and_roles(self, start_broker, server, tmp_path):
         slapd = server(Slapd, DIRECTORY)
@@ -267,6 +340,9 @@ class TestRedis:
         ann["close"]()
         assert explain(program, broker, "ann", "wrong")["reason"] == "redis refuses the client: wrong password."
         assert log_in(broker, "odd", "plain") == SERVER_UNAVAILABLE
+        check_memory_figures_and_alarm(
+            start_broker, program, redis, "redis", self.LINES.replace("PORT", str(redis.port)), CACHE, lambda password: redis.put("bob", go_auth_hash(password))
+        )
         redis.stop()
         assert log_in(broker, "bob", "b") == SERVER_UNAVAILABLE
         redis.password = "another"
@@ -314,6 +390,10 @@ class TestPostgreSQL:
         assert ann["publish"]("anything")
         ann["close"]()
         assert explain(program, broker, "bob", "wrong")["reason"] == "postgresql refuses the client: wrong password."
+        check_memory_figures_and_alarm(
+            start_broker, program, database, "postgresql", self.lines(database.port, "scram"), CACHE,
+            lambda password: database.ask(f"UPDATE account SET pass = '{go_auth_hash(password)}' WHERE username = 'bob'"),
+        )  # fmt: skip
         # Older servers, and each degree of TLS.
         assert log_in(start_broker(configuration=self.lines(database.port, "old")), "bob", "b") == 0
         full = f"auth_opt_pg_sslmode verify-full\nauth_opt_pg_sslrootcert {authority.certificate}\n"
