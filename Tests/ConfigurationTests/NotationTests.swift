@@ -217,6 +217,12 @@ import Testing
             })
     }
 
+    @Test(arguments: GoAuthConfiguration.BackEnd.allCases.map(\.rawValue))
+    func `each back end of go-auth can be registered for what it is asked`(backEnd: String) {
+        let lines = "auth_plugin go-auth.so\nauth_opt_backends \(backEnd)\nauth_opt_\(backEnd)_register user, acl\nlistener 1\n"
+        #expect(!read(lines).texts.contains { $0.contains("go-auth has no such option") }, "\(read(lines).texts)")
+    }
+
     @Test func `a back end that is not asked for topics lets nobody do everything`() {
         let lines = """
             auth_plugin go-auth.so

@@ -80,7 +80,6 @@ extension BuiltInPlugin {
                 name: "retry_count", expected: "a number from 0 to 10", isRight: { Int($0).map { (0...10).contains($0) } ?? false }),
             number("auth_cache_seconds"), number("auth_jitter_seconds"), number("acl_cache_seconds"), number("acl_jitter_seconds"),
             isTrueOrFalse("check_prefix"), PluginOption(name: "prefixes"),
-            register("files"), register("http"), register("jwt"), register("sqlite"),
             PluginOption(
                 name: "jwt_mode",
                 expected:
@@ -101,7 +100,7 @@ extension BuiltInPlugin {
             PluginOption(name: "sqlite_userquery"), PluginOption(name: "sqlite_superquery"), PluginOption(name: "sqlite_aclquery"),
             isTrueOrFalse("sqlite_disable_superuser"), ignored("sqlite_connect_tries", opening),
             ignored("sqlite_max_life_time", opening),
-        ] + goAuthServerOptions + [
+        ] + GoAuthConfiguration.BackEnd.allCases.map { register($0.rawValue) } + goAuthServerOptions + [
             ignored("cache_type", cache), ignored("cache_reset", cache), ignored("cache_refresh", cache),
             ignored("log_level", logging),
             ignored("log_dest", logging), ignored("log_file", logging), ignored("hasher", hashing),
