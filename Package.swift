@@ -402,6 +402,7 @@ if Context.environment["MARTLET_FUZZ"] != nil {
         "mosquitto": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit", "Persistence"],
         "nats": ["NATSClient"],
         "logins": ["BrokerModel", "HTTP", "JSONWebTokens", "LoginServices", "MQTTCodec"],
+        "servers": ["LoginServices", "Security", "Transports"],
         "token": ["JSON", "JSONWebTokens"],
         "rows": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"],
     ]

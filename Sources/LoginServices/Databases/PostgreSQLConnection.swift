@@ -56,8 +56,14 @@ public struct PostgreSQLSettings: Sendable, Equatable {
 final class PostgreSQLConnection {
     private let connection: ServerConnection
 
-    init(_ settings: PostgreSQLSettings, tls: TLSClientContext?, deadline: UInt64, workers: WorkerPool) throws(SourceFailure) {
-        connection = try ServerConnection(to: settings.address, deadline: deadline, workers: workers)
+    /// - Parameters:
+    ///   - connection: to the database, on which nothing was said.
+    ///   - settings: who asks.
+    ///   - tls: nil for none.
+    init(
+        _ connection: ServerConnection, _ settings: PostgreSQLSettings, tls: TLSClientContext? = nil
+    ) throws(SourceFailure) {
+        self.connection = connection
         if let tls {
             try connection.send(Self.frame(nil, Self.number(80_877_103)))
             guard try connection.receive(1) == [UInt8(ascii: "S")] else {
@@ -214,7 +220,8 @@ final class PostgreSQLDatabase: SQLDatabase {
         identity = "\(settings.host) \(settings.port) \(settings.database) \(settings.user)"
         let tls = try settings.tlsContext()
         access = ServerAccess { deadline throws(SourceFailure) in
-            try PostgreSQLConnection(settings, tls: tls, deadline: deadline, workers: workers)
+            try PostgreSQLConnection(
+                ServerConnection(to: settings.address, deadline: deadline, workers: workers), settings, tls: tls)
         }
     }
 

@@ -33,8 +33,11 @@ enum RedisValue: Equatable {
 final class RedisConnection {
     private let connection: ServerConnection
 
-    init(_ settings: RedisSettings, deadline: UInt64, workers: WorkerPool) throws(SourceFailure) {
-        connection = try ServerConnection(to: settings.address, deadline: deadline, workers: workers)
+    /// - Parameters:
+    ///   - connection: to the server, on which nothing was said.
+    ///   - settings: who asks.
+    init(_ connection: ServerConnection, _ settings: RedisSettings) throws(SourceFailure) {
+        self.connection = connection
         if let password = settings.password { try demand(["AUTH", password]) }
         if settings.database != 0 { try demand(["SELECT", String(settings.database)]) }
     }
@@ -102,7 +105,8 @@ final class RedisUsers: UserDatabase {
         identity = "\(settings.host) \(settings.port) \(settings.database) \(asksForSuperusers) \(asksForTopics)"
         (self.asksForSuperusers, self.asksForTopics) = (asksForSuperusers, asksForTopics)
         access = ServerAccess { deadline throws(SourceFailure) in
-            try RedisConnection(settings, deadline: deadline, workers: workers)
+            try RedisConnection(
+                ServerConnection(to: settings.address, deadline: deadline, workers: workers), settings)
         }
     }
 

@@ -56,13 +56,16 @@ final class LDAPConnection {
     private var identity = Identity.anonymous
     private var number: Int32 = 0
 
-    /// - Parameter tls: nil for none.
+    /// - Parameters:
+    ///   - connection: to the directory, on which nothing was said.
+    ///   - tls: nil for none.
+    ///   - startsTLS: whether the directory is asked for it first.
     init(
-        _ settings: LDAPSettings, tls: TLSClientContext?, deadline: UInt64, workers: WorkerPool
+        _ connection: ServerConnection, tls: TLSClientContext? = nil, startsTLS: Bool = false
     ) throws(SourceFailure) {
-        connection = try ServerConnection(to: settings.address, deadline: deadline, workers: workers)
+        self.connection = connection
         guard let tls else { return }
-        if settings.startsTLS {
+        if startsTLS {
             let result = try request(0x77, BER.value(0x80, Array("1.3.6.1.4.1.1466.20037".utf8)), answer: 0x78).result
             guard result.code == LDAPResult.success else {
                 let failure = result.failure("StartTLS")

@@ -155,7 +155,9 @@ public final class LDAPLoginSource: LoginSource {
         do throws(TLSFailure) {
             let tls = try settings.tlsContext()
             access = ServerAccess { deadline throws(SourceFailure) in
-                try LDAPConnection(settings, tls: tls, deadline: deadline, workers: workers)
+                try LDAPConnection(
+                    ServerConnection(to: settings.address, deadline: deadline, workers: workers), tls: tls,
+                    startsTLS: settings.startsTLS)
             }
         } catch {
             throw LDAPSettingsError(option: error.option, value: error.value, reason: error.reason)

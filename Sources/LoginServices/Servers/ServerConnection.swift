@@ -33,11 +33,28 @@ struct SourceFailure: Error, Equatable, CustomStringConvertible {
     init(_ description: String, isLost: Bool = false) { (self.description, self.isLost) = (description, isLost) }
 }
 
+/// What a connection to a server of logins goes over, and its caller waits for.
+protocol ServerChannel {
+    mutating func put(_ layers: ClientLayers) throws(BlockingChannel.Failure)
+
+    /// - Parameters:
+    ///   - output: what is to be sent; what was sent is taken off.
+    ///   - deadline: in milliseconds of the monotonic clock.
+    /// - Returns: what has come, maybe nothing; nil when the server has ended the stream.
+    mutating func exchange(
+        _ output: inout ArraySlice<UInt8>, deadline: UInt64
+    ) throws(BlockingChannel.Failure) -> [UInt8]?
+
+    func close()
+}
+
+extension BlockingChannel: ServerChannel {}
+
 /// A connection to a server of logins, whose caller waits for it: a login's own thread.
 ///
 /// Whatever the server does, an exchange ends at its deadline, and takes no more bytes than are allowed.
 final class ServerConnection {
-    private var channel: BlockingChannel
+    private var channel: any ServerChannel
     private var input: [UInt8] = []
     private var head = 0
     private var deadline: UInt64
@@ -50,16 +67,20 @@ final class ServerConnection {
     ///   - address: of the server.
     ///   - deadline: milliseconds of the monotonic clock.
     ///   - workers: whose thread waits; when they end, nothing is waited for any more.
-    init(to address: ServerAddress, deadline: UInt64, workers: WorkerPool) throws(SourceFailure) {
-        self.workers = workers
+    convenience init(to address: ServerAddress, deadline: UInt64, workers: WorkerPool) throws(SourceFailure) {
         let addresses = try address.addresses()
         let soon = min(deadline, MonotonicClock.milliseconds() + Limits.serverConnectMilliseconds)
         do throws(BlockingChannel.Failure) {
-            channel = try BlockingChannel(toFirstOf: addresses, deadline: soon)
+            self.init(
+                over: try BlockingChannel(toFirstOf: addresses, deadline: soon), deadline: deadline, workers: workers)
         } catch {
             throw SourceFailure(error.isLate ? "does not answer" : "cannot be reached: \(error.reason)", isLost: true)
         }
-        self.deadline = deadline
+    }
+
+    /// Takes over a channel that stands.
+    init(over channel: any ServerChannel, deadline: UInt64, workers: WorkerPool) {
+        (self.channel, self.deadline, self.workers) = (channel, deadline, workers)
     }
 
     deinit { channel.close() }
