@@ -157,20 +157,24 @@ class Redis(Server):
 
 
 class PostgreSQL(Server):
-    """Its superuser comes in by the Unix socket alone; others by TCP, each by the way to prove a password that the line says."""
+    """Its superuser comes in by the Unix socket alone; others by TCP, each by the way to prove a password that the line says. An authority's
+    certificate gives it TLS."""
 
     programs = ("initdb", "postgres", "psql")
 
-    def __init__(self, sql: str, access: str, authority):
+    def __init__(self, sql: str, access: str, authority=None):
         super().__init__()
         # PostgreSQL refuses to be root's.
         self.user = None
         if os.getuid() == 0:
             self.user = pwd.getpwnam("nobody").pw_name
         data = self.directory / "data"
-        for name in ("server.crt", "server.key"):
-            shutil.copy(authority.directory / name, self.directory / name)
-        (self.directory / "server.key").chmod(0o600)
+        self.tls = {}
+        if authority:
+            self.tls = {"ssl": "on", "ssl_cert_file": self.directory / "server.crt", "ssl_key_file": self.directory / "server.key"}
+            for name in ("server.crt", "server.key"):
+                shutil.copy(authority.directory / name, self.directory / name)
+            (self.directory / "server.key").chmod(0o600)
         if self.user:
             for path in [self.directory, *self.directory.iterdir()]:
                 shutil.chown(path, self.user)
@@ -183,7 +187,7 @@ class PostgreSQL(Server):
 
     def run(self):
         settings = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self.directory, "fsync": "off", "autovacuum": "off",
-                    "shared_buffers": "1MB", "max_connections": 20, "ssl": "on", "ssl_cert_file": self.directory / "server.crt", "ssl_key_file": self.directory / "server.key"}  # fmt: skip
+                    "shared_buffers": "1MB", "max_connections": 20, **self.tls}  # fmt: skip
         pairs = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self.start(find("postgres"), "-D", self.directory / "data", *pairs, **self.options)
         wait_until(lambda: (self.directory / f".s.PGSQL.{self.port}").exists(), "PostgreSQL is there")

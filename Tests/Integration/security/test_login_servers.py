@@ -14,7 +14,8 @@ from harness.site import UnixConnection
 from harness.waiting import wait_until
 from harness.wire import CONNECT, PUBACK, Wire, frame, text
 
-pytestmark = pytest.mark.martlet("mosquitto has no such logins")
+#: A database or a directory begins, ends and begins again, with several brokers beside it: seconds, and on a busy machine many.
+pytestmark = [pytest.mark.martlet("mosquitto has no such logins"), pytest.mark.timeout(240)]
 
 NOT_AUTHORIZED, SERVER_UNAVAILABLE = 0x87, 0x88
 HTTP = "listener 0 {directory}/http{port}.sock\nprotocol http_api\n"
