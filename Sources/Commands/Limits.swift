@@ -25,6 +25,9 @@ enum Limits {
     /// Bytes of a payload that mirror keeps: the rest is cut off, for no terminal shows more.
     static let mirroredPayloadBytesMax = 1024
 
+    /// Bytes of a certificate's file: a longer one is refused.
+    static let certificateFileBytesMax = 1 << 20
+
     // What a broker answers.
 
     /// Rows of one page that are asked for; the broker gives no more.

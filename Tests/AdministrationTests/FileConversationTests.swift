@@ -78,6 +78,14 @@ import Testing
         #expect(ask(.line(8), true, file: "/etc/acl").object?["reason"]?.string == "Yes: /etc/acl:8 allows it.")
         #expect(ask(.noLine, false, file: "/etc/acl").object?["reason"]?.string == "No: no line of /etc/acl allows it.")
         #expect(ask(.role("plant"), true).object?["role"]?.string == "plant")
+        let asked = house.get("may?action=publish&topic=a&groups=pumps,north&roles=north&certificate=MII%2B&qos=1")
+        let question = try #require(house.broker.questions.last)
+        #expect(question.memberships == AccessMemberships(groups: ["pumps", "north"], roles: ["north"]))
+        #expect(question.certificate == "MII+" && question.clientIdentifier == nil && question.qos == .atLeastOnce)
+        #expect(asked.object?["username"] == .null && asked.object?["groups"]?.array?.isEmpty == true)
+        house.broker.accessAnswer.client.objection = "the certificate is for the Client Identifier pump-7"
+        #expect(ask(.line(8), true).object?["reason"]?.string == "No: the certificate is for the Client Identifier pump-7.")
+        house.broker.accessAnswer.client.objection = nil
         house.broker.accessAnswer.isKnownUser = false
         #expect(ask(.line(8), true).object?["reason"]?.string?.hasPrefix("No: no user is called anna") == true)
         let target = try #require(BanTarget(.user, "anna"))

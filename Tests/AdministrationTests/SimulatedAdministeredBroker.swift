@@ -213,7 +213,9 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
 
     func answer(to question: AccessQuestion) -> AccessAnswer {
         questions.append(question)
-        return accessAnswer
+        var answer = accessAnswer
+        (answer.client.userName, answer.client.clientIdentifier) = (question.userName, question.clientIdentifier)
+        return answer
     }
 
     /// The logins that were to be explained, and what is said of the next one.

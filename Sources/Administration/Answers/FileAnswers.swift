@@ -196,14 +196,26 @@ struct FileAnswers {
             throw .badRequest("topic holds a wildcard, which only a subscription may.")
         }
         var question = AccessQuestion(
-            userName: try call.encoded("username"), clientIdentifier: try call.encoded("clientid") ?? Self.someClient,
-            address: call.text("address"), action: action, topic: topic, listener: try listenerOfQuestion(call))
+            userName: try call.encoded("username"), clientIdentifier: try call.encoded("clientid"), address: call.text("address"),
+            action: action, topic: topic, listener: try listenerOfQuestion(call))
         question.attributes = try Self.attributes(call.text("attributes"))
+        question.certificate = call.text("certificate")
+        question.memberships = AccessMemberships(groups: try Self.names(call, "groups"), roles: try Self.names(call, "roles"))
         question.qos = call.integer("qos").flatMap { UInt8(exactly: $0) }.flatMap { QoS(rawValue: $0) }
         question.retain = call.boolean("retain")
         let answer = broker.answer(to: question)
         let judgement = Judgement(answer: answer, question: question, listener: broker.listeners[question.listener].name)
         call.answer(Self.mayResource.json(judgement))
+    }
+
+    /// `pumps,north`.
+    private static func names(_ call: Call, _ parameter: String) throws(APIError) -> [EncodedString] {
+        var names: [EncodedString] = []
+        for part in RouteParameter.parts(call.text(parameter) ?? "") where !part.isEmpty {
+            guard let name = EncodedString(part) else { throw .badRequest("\(parameter) holds a name that cannot be one.") }
+            names.append(name)
+        }
+        return names
     }
 
     /// `floor=2,site=a`.
@@ -227,11 +239,12 @@ struct FileAnswers {
         let decider: String
         /// Nil where a ban decides, and where there are no rules.
         let explanation: AccessExplanation?
+        let client: AskedClient
         let listener: String
 
         init(answer: AccessAnswer, question: AccessQuestion, listener: String) {
             (isAllowed, words, decider) = FileAnswers.judge(answer, question)
-            (explanation, self.listener) = (answer.ban == nil ? answer.explanation : nil, listener)
+            (explanation, client, self.listener) = (answer.ban == nil ? answer.explanation : nil, answer.client, listener)
         }
     }
 
@@ -248,10 +261,15 @@ struct FileAnswers {
             .integerOrNull("line") { if case .line(let number) = $0.explanation?.decider { number } else { nil } },
             .textOrNull("role") { if case .role(let name) = $0.explanation?.decider { name } else { nil } },
             .text("listener", \.listener),
+            .textOrNull("username", help: "The user of whom that holds.") { $0.client.userName?.description },
+            .texts("groups", help: "Beside those of the user.") { $0.client.memberships.groups.map(\.description) },
+            .texts("roles", help: "Beside those of the user and its groups.") { $0.client.memberships.roles.map(\.description) },
+            .objects(
+                "attributes", as: LoginAnswers.attributeResource, help: "For %{client_attrs.NAME} in rules.", \.client.attributes),
+            .textOrNull("mount_point", help: "What stands before its topics inside the broker.") {
+                $0.client.mountPoint.isEmpty ? nil : $0.client.mountPoint
+            },
         ])
-
-    /// The Client Identifier that stands for nobody in particular.
-    private static let someClient: EncodedString = "client"
 
     private func listenerOfQuestion(_ call: Call) throws(APIError) -> Int {
         let listeners = broker.listeners
@@ -270,10 +288,11 @@ struct FileAnswers {
             let until = ban.until.map { " until \(Timestamp.text($0))" } ?? ""
             return (false, "No: \(ban.target.kind.rawValue) \(ban.target.who) is banned\(until), and cannot connect.", "ban")
         }
-        if answer.isKnownUser == false, let user = question.userName {
+        if let objection = answer.client.objection { return (false, "No: \(objection).", "login") }
+        if answer.isKnownUser == false, let user = answer.client.userName {
             return (false, "No: no user is called \(user), so nobody can log in under that name.", "login")
         }
-        if question.userName == nil, !answer.admitsAnonymous {
+        if answer.client.userName == nil, !answer.admitsAnonymous {
             return (false, "No: the listener lets in nobody without a user name (allow_anonymous false).", "login")
         }
         guard let explanation = answer.explanation else {

@@ -13,10 +13,11 @@ struct LoginAnswers {
     /// Asks the sources of logins, as a client's CONNECT would.
     func explainLogin(_ call: Call) throws(APIError) {
         let body = try call.body()
-        let trial = LoginTrial(
+        var trial = LoginTrial(
             userName: try body.encoded("username"), password: try body.text("password").map { Array($0.utf8) },
             clientIdentifier: try body.encoded("clientid") ?? "client",
             address: try body.text("address") ?? call.origin.address, listener: try listener(body))
+        trial.certificate = try body.text("certificate")
         let asked = broker.listeners[trial.listener]
         call.target = (asked.hidesUserNames ? trial.userName?.tokenFingerprint : trial.userName?.withoutToken)?.description
         let abandon = broker.explain(trial) { report in
@@ -44,6 +45,7 @@ struct LoginAnswers {
             let user = report.userName.map { "as \($0)" } ?? "without a user name"
             let reason = report.words.isEmpty ? "" : ": \(report.words)"
             switch (report.result, report.source) {
+            case (.allowed, "certificate"?): return "The certificate lets the client in \(user)."
             case (.allowed, let source?): return "\(source) lets the client in \(user)\(terms)."
             case (.allowed, nil): return "The listener asks for no login: the client is let in \(user)."
             case (.refused, let source?): return "\(source) refuses the client\(reason)."
@@ -68,7 +70,7 @@ struct LoginAnswers {
             .integer("took_us", help: "Microseconds.", \.microseconds),
         ])
 
-    private static let attributeResource = Resource<(name: String, value: String)>(
+    static let attributeResource = Resource<(name: String, value: String)>(
         nil, [.text("name", \.name), .text("value", \.value)])
 
     static let resource = Resource<Explanation>(
@@ -83,6 +85,8 @@ struct LoginAnswers {
             .timeOrNull("expires_at", help: "When the connection would end; null for never.", \.report.expiresAt),
             .objects(
                 "attributes", as: attributeResource, help: "What rules have for %{client_attrs.NAME}.", \.report.attributes),
+            .texts("groups", help: "That the client has by its certificate.") { $0.report.memberships.groups.map(\.description) },
+            .texts("roles", help: "Likewise.") { $0.report.memberships.roles.map(\.description) },
             .objects("steps", as: stepResource, help: "In the order in which they were asked.", \.report.steps),
             .text("listener", \.listener),
         ])

@@ -330,6 +330,8 @@ public struct LoginTrial: Sendable {
     public var address: String
     /// An index into the broker's listeners.
     public var listener: Int
+    /// The certificate that the client would show, as text: a PEM file, or what stands in one; nil for none.
+    public var certificate: String?
 
     public init(userName: EncodedString?, password: [UInt8]?, clientIdentifier: EncodedString, address: String, listener: Int) {
         (self.userName, self.password, self.clientIdentifier) = (userName, password, clientIdentifier)
@@ -382,8 +384,10 @@ public struct LoginTrialReport: Sendable {
     public var hasRules = false
     /// When the connection would end, in milliseconds since 1970; nil for never.
     public var expiresAt: UInt64?
-    /// What else the login says of the client, for rules.
+    /// What else the login and the certificate say of the client, for rules.
     public var attributes: [(name: String, value: String)] = []
+    /// The groups and roles that it has by its certificate.
+    public var memberships = AccessMemberships()
     /// In the order in which they were asked.
     public var steps: [Step] = []
 
@@ -393,8 +397,13 @@ public struct LoginTrialReport: Sendable {
 /// Whether somebody may do something: what is asked.
 public struct AccessQuestion: Sendable {
     public var userName: EncodedString?
-    public var clientIdentifier: EncodedString
+    /// Nil for one that is as good as any other.
+    public var clientIdentifier: EncodedString?
     public var address: String?
+    /// The certificate that it would show, as text: a PEM file, or what stands in one; nil for none.
+    public var certificate: String?
+    /// Groups and roles of dynamic security that it has beside those of its user and its certificate.
+    public var memberships = AccessMemberships()
     /// What its login would say of the client.
     public var attributes: [(name: String, value: String)] = []
     /// Of what QoS the message would be that it publishes, or which QoS it would ask for; nil for any.
@@ -408,8 +417,8 @@ public struct AccessQuestion: Sendable {
     public var listener: Int
 
     public init(
-        userName: EncodedString?, clientIdentifier: EncodedString, address: String?, action: AccessAction, topic: TopicFilter,
-        listener: Int
+        userName: EncodedString?, clientIdentifier: EncodedString?, address: String?, action: AccessAction,
+        topic: TopicFilter, listener: Int
     ) {
         (self.userName, self.clientIdentifier, self.address) = (userName, clientIdentifier, address)
         (self.action, self.topic, self.listener) = (action, topic, listener)
@@ -422,8 +431,28 @@ public struct AccessQuestion: Sendable {
     }
 }
 
+/// Who a client is that was asked about, when its certificate has been looked at too.
+public struct AskedClient: Sendable {
+    public var userName: EncodedString?
+    /// Nil where none was given, by whom the certificate does not say.
+    public var clientIdentifier: EncodedString?
+    /// Groups and roles that it has beside those of its user.
+    public var memberships = AccessMemberships()
+    public var attributes: [(name: String, value: String)] = []
+    /// What stands before its topics inside the broker; empty for nothing.
+    public var mountPoint = ""
+    /// Why it would not be let in, as a part of a sentence; nil where nothing speaks against it.
+    public var objection: String?
+
+    public init(userName: EncodedString?, clientIdentifier: EncodedString?) {
+        (self.userName, self.clientIdentifier) = (userName, clientIdentifier)
+    }
+}
+
 /// Whether somebody may do something, and what decides it.
 public struct AccessAnswer: Sendable {
+    /// Of whom that holds.
+    public var client = AskedClient(userName: nil, clientIdentifier: nil)
     /// Nil: the listener has no rules, so that everybody may do everything.
     public var explanation: AccessExplanation?
     /// What somebody is kept out by who would ask; nil if they are let in as far as that.

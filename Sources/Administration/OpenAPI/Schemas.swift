@@ -472,6 +472,10 @@ enum SchemaCatalogue {
                     .optional("password", .text(0...65535)),
                     .optional("clientid", .text.described("The Client Identifier.")),
                     .optional("address", .text.described("Where the client comes from.")),
+                    .optional(
+                        "certificate",
+                        .text(0...65535).described(
+                            "The client's certificate, whoever has signed it: a PEM file, or the Base64 that stands in it.")),
                     .optional("listener", .text.described("The name of a listener, as listener 1883; else the first for MQTT.")),
                 ])
             ),

@@ -677,6 +677,10 @@ extension Route {
                 RouteParameter("qos", .number([0, 1, 2])).described(
                     "Of the message that is published, or asked for by the subscription; else any."),
                 RouteParameter("retain", .boolean).described("Whether the message that is published is retained; else either."),
+                .text("groups").described("Of dynamic security, beside those of the user; several with commas between."),
+                .text("roles").described("Likewise."),
+                .text("certificate", 0...Limits.certificateParameterBytesMax).described(
+                    "The client's certificate, whoever has signed it: a PEM file, or the Base64 that stands in it."),
                 .text("listener").described("The name of a listener, as listener 1883; else the first for MQTT."),
             ],
             answers: [.ok("By the files, dynamic security and bans that are in force.", .named("May"))],
@@ -952,6 +956,9 @@ struct RouteParameter: Sendable {
 extension Limits {
     /// Bytes of a text in a query: a longer one is refused. A request's first line has room for 8 KiB.
     static let textParameterBytesMax = 4096
+
+    /// Bytes of a certificate in a query, as Base64: a longer one is refused.
+    static let certificateParameterBytesMax = 7168
 
     /// Rows of a page: a larger `limit` is refused.
     static let pageRowsMax = 1000

@@ -315,7 +315,7 @@ extension BrokerShard {
             let source = settings.listeners[connection.info.listener].userNameSource
             let isVouchedFor =
                 source == .login || login.method != nil
-                || connecting.verifiedName(of: connection.info, source) == connection.client.userName
+                || source.name(in: connection.info) == connection.client.userName
             guard !isVouchedFor || !holds(login) else { continue }
             disconnecting.refuse(
                 connection, .notAuthorized, because: "its login is no longer valid since the configuration was reloaded.")

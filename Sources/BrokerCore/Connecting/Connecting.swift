@@ -31,7 +31,7 @@ struct Connecting {
         _ connect: PendingConnect, _ connection: Connection, _ policy: ListenerPolicy
     ) throws(ConnectRefusal) {
         guard policy.userNameSource != .login else { return }
-        guard let name = verifiedName(of: connection.info, policy.userNameSource) else {
+        guard let name = policy.userNameSource.name(in: connection.info) else {
             let objection = connection.info.certificateClaims.objection
             throw ConnectRefusal(
                 .badUserNameOrPassword, "this listener takes user names from certificates only.",
@@ -68,16 +68,6 @@ struct Connecting {
         } else if connect.packet.clientIdentifier != name {
             throw ConnectRefusal(
                 .clientIdentifierNotValid, "the certificate is for the Client Identifier \(name).", failure: .otherUser)
-        }
-    }
-
-    /// The user name that the transport vouches for.
-    func verifiedName(of info: ConnectionInfo, _ source: UserNameSource) -> EncodedString? {
-        switch source {
-        case .login: nil
-        case .identity: (info.certificateCommonName ?? info.preSharedKeyIdentity).flatMap { EncodedString($0) }
-        case .subject: info.certificateSubject.flatMap { EncodedString($0) }
-        case .certificate: info.certificateClaims.userName.flatMap { EncodedString($0) }
         }
     }
 

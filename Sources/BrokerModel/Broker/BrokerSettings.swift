@@ -394,6 +394,16 @@ public enum UserNameSource: Sendable {
     case subject
     /// The name of that certificate that the listener asks for: `CertificateClaims.userName`.
     case certificate
+
+    /// The user name that the transport vouches for; nil where it knows none, and of a login.
+    package func name(in info: ConnectionInfo) -> EncodedString? {
+        switch self {
+        case .login: nil
+        case .identity: (info.certificateCommonName ?? info.preSharedKeyIdentity).flatMap { EncodedString($0) }
+        case .subject: info.certificateSubject.flatMap { EncodedString($0) }
+        case .certificate: info.certificateClaims.userName.flatMap { EncodedString($0) }
+        }
+    }
 }
 
 /// Knows which users there are. For any thread; answers at once.

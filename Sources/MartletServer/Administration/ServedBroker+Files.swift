@@ -186,41 +186,81 @@ extension ServedBroker {
     func answer(to question: AccessQuestion) -> AccessAnswer {
         let security = login.tables.listeners[question.listener]
         let configuration = current.value.listeners[question.listener]
-        var explanation: AccessExplanation?
-        if let rules = security.accessControl {
-            let policy = rules.policy(
-                userName: question.userName, clientIdentifier: question.clientIdentifier, attributes: question.attributes,
-                origin: question.address.map { .address($0) } ?? .unknown)
-            let own = rules.mountPoint(of: question.userName, in: AccessMemberships())
-            let prefix = try? (own ?? MountPoint(configuration.mountPoint ?? "")).prefix(
-                userName: question.userName, clientIdentifier: question.clientIdentifier, attributes: question.attributes)
-            let mountPoint = String(decoding: prefix ?? [], as: UTF8.self)
-            let topic = mountPoint + question.topic.description
-            if question.action == .subscribe {
-                explanation = policy.explanation(
-                    ofSubscribing: mountPoint.isEmpty ? question.topic : TopicFilter(topic) ?? question.topic,
-                    qos: question.qos)
-            } else if let name = TopicName(topic) {
-                explanation = policy.explanation(of: question.action, topic: name, messages: question.messages)
-            }
+        var found = FoundClient(
+            userName: question.userName, clientIdentifier: question.clientIdentifier,
+            ConnectionInfo(address: question.address ?? "", listener: question.listener))
+        found.add(question.memberships, question.attributes)
+        if let certificate = question.certificate { found.show(certificate, to: door(of: question.listener)) }
+        var client = found.client
+        let rules = security.accessControl
+        do throws(MountPoint.Refusal) {
+            let own = rules?.mountPoint(of: client.userName, in: client.memberships)
+            client.mountPoint = String(
+                decoding: try (own ?? MountPoint(configuration.mountPoint ?? "")).prefix(
+                    userName: client.userName, clientIdentifier: found.clientIdentifier, attributes: client.attributes),
+                as: UTF8.self)
+        } catch {
+            if client.objection == nil { client.objection = error.words }
         }
-        return AccessAnswer(
+        let topic = client.mountPoint + question.topic.description
+        let policy = rules?.policy(
+            userName: client.userName, clientIdentifier: found.clientIdentifier, attributes: client.attributes,
+            origin: question.address.map { .address($0) } ?? .unknown, memberships: client.memberships)
+        var explanation: AccessExplanation?
+        if question.action == .subscribe {
+            explanation = policy?.explanation(
+                ofSubscribing: client.mountPoint.isEmpty ? question.topic : TopicFilter(topic) ?? question.topic,
+                qos: question.qos)
+        } else if let name = TopicName(topic) {
+            explanation = policy?.explanation(of: question.action, topic: name, messages: question.messages)
+        }
+        var answer = AccessAnswer(
             explanation: explanation,
-            ban: bans.ban(ofClient: question.clientIdentifier, user: question.userName, address: question.address ?? ""),
-            isKnownUser: isKnown(question.userName, configuration.security, security),
+            ban: bans.ban(ofClient: found.clientIdentifier, user: client.userName, address: question.address ?? ""),
+            isKnownUser: isKnown(client.userName, configuration.security, security),
             admitsAnonymous: security.allowsAnonymous || !security.acceptsClientUserNames)
+        answer.client = client
+        return answer
     }
 
     func explain(_ trial: LoginTrial, _ done: @escaping (LoginTrialReport?) -> Void) -> () -> Void {
         let security = login.tables.listeners[trial.listener]
-        guard let sources = security.sources, trial.userName != nil || !security.allowsAnonymous else {
-            var report = LoginTrialReport(security.allowsAnonymous ? .allowed : .refused)
-            report.userName = trial.userName?.withoutToken
-            if !security.allowsAnonymous { report.words = LoginFailure.noUsersKnown.words }
+        var found = FoundClient(
+            userName: trial.userName, clientIdentifier: trial.clientIdentifier,
+            ConnectionInfo(address: trial.address, listener: trial.listener))
+        let door = door(of: trial.listener)
+        if let certificate = trial.certificate {
+            found.show(certificate, to: door)
+        } else if door.policy.userNameSource != .login, door.requiresCertificate {
+            found.client.objection = "the listener takes user names from certificates, and none is shown"
+        }
+        let client = found.client
+        let asksSources = security.sources != nil && (client.userName != nil || !security.allowsAnonymous)
+        if client.objection != nil || !asksSources || !security.acceptsClientUserNames {
+            let isCertain = client.userName != nil && !security.acceptsClientUserNames
+            let isAllowed = client.objection == nil && (isCertain || security.allowsAnonymous)
+            var report = LoginTrialReport(isAllowed ? .allowed : .refused)
+            report.userName = client.userName?.withoutToken
+            report.words = client.objection ?? (isAllowed ? "" : LoginFailure.noUsersKnown.words)
+            if isCertain, isAllowed, trial.certificate != nil { report.source = "certificate" }
+            report.add(client)
             done(report)
             return {}
         }
-        return explainer.explain(sources, trial, done)
+        guard let sources = security.sources else { return {} }
+        return explainer.explain(sources, trial, as: found) { report in
+            var report = report
+            report?.add(client)
+            done(report)
+        }
+    }
+
+    /// What a listener asks of certificates.
+    private func door(of listener: Int) -> FoundClient.Door {
+        FoundClient.Door(
+            policy: ListenerPolicy(current.value.listeners[listener]), knownUsers: login.tables.listeners[listener].knownUsers,
+            naming: sockets.layers[listener].certificateNaming,
+            requiresCertificate: current.value.listeners[listener].tls.requiresCertificate)
     }
 
     /// Whether a listener knows a user; nil where it does not look at names, or takes them from certificates.

@@ -19,7 +19,7 @@ final class ServedBroker: AdministeredBroker {
     let current: RunningConfiguration
     let loops: LoopGroup
     private let brokerClient: BrokerClient
-    private let sockets: ListenerService
+    let sockets: ListenerService
     let login: HTTPLogin
     private let activity: HTTPActivity
     private let store: OpenStore?

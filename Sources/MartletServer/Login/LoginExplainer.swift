@@ -20,7 +20,7 @@ final class LoginExplainer {
     ///
     /// - Returns: what to call when nobody waits for the answer any more.
     func explain(
-        _ chain: LoginChain, _ trial: LoginTrial, _ done: @escaping (LoginTrialReport?) -> Void
+        _ chain: LoginChain, _ trial: LoginTrial, as found: FoundClient, _ done: @escaping (LoginTrialReport?) -> Void
     ) -> () -> Void {
         guard waiting.count < Limits.explainedLoginsMax else {
             done(nil)
@@ -28,12 +28,12 @@ final class LoginExplainer {
         }
         lastNumber += 1
         let number = lastNumber
-        waiting[number] = { done(LoginTrialReport($0, of: trial)) }
+        waiting[number] = { done(LoginTrialReport($0, of: found.client.userName)) }
         let subject = throttle.subject(
-            network: trial.address, site: trial.address, userName: trial.userName, clientIdentifier: trial.clientIdentifier)
+            network: trial.address, site: trial.address, userName: found.client.userName, clientIdentifier: found.clientIdentifier)
         let login = chain.explain(
-            userName: trial.userName, password: trial.password, clientIdentifier: trial.clientIdentifier,
-            info: ConnectionInfo(address: trial.address, port: 0, listener: trial.listener), subject: subject
+            userName: found.client.userName, password: trial.password, clientIdentifier: found.clientIdentifier,
+            info: found.info, subject: subject
         ) { [mailbox] explanation in mailbox.post(.loginExplained(number: number, explanation)) }
         return { [weak self] in
             self?.waiting[number] = nil
@@ -46,11 +46,11 @@ final class LoginExplainer {
 }
 
 extension LoginTrialReport {
-    fileprivate init(_ explanation: LoginExplanation, of trial: LoginTrial) {
+    fileprivate init(_ explanation: LoginExplanation, of userName: EncodedString?) {
         switch explanation.outcome {
-        case .accepted(let userName, _, let grant):
+        case .accepted(let proved, _, let grant):
             self.init(.allowed)
-            self.userName = (userName ?? trial.userName)?.withoutToken
+            self.userName = (proved ?? userName)?.withoutToken
             (isSuperuser, hasRules) = (grant?.isSuperuser ?? false, grant?.rights != nil)
             (expiresAt, source) = (grant?.expiresAt, grant?.source)
             attributes = grant?.attributes ?? []

@@ -434,7 +434,7 @@ extension ShardLoop {
 
 extension CertificateNaming {
     /// Who a client is by its certificate; nil for a client without one.
-    fileprivate func claims(of names: CertificateNames?) -> CertificateClaims {
+    package func claims(of names: CertificateNames?) -> CertificateClaims {
         var claims = CertificateClaims()
         guard let names else { return claims }
         do throws(CertificateNameSelector.Refusal) {

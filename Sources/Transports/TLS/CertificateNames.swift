@@ -1,3 +1,4 @@
+internal import Bytes
 internal import COpenSSL
 
 /// The names in a certificate that was verified.
@@ -62,6 +63,69 @@ public struct CertificateNames: Sendable, Equatable {
         case .dns: dnsNames.append(text)
         case .email: emailAddresses.append(text)
         }
+    }
+}
+
+/// A certificate as people have it: a PEM file, of which the first one counts, the Base64 that stands in one, or the DER
+/// that this stands for.
+public struct CertificateFile {
+    /// DER, as far as the file says so itself: nobody has looked into it.
+    let bytes: [UInt8]
+
+    /// Nil for what is none of the three.
+    public init?(_ file: [UInt8]) {
+        // A sequence: no text begins so.
+        if file.first == 0x30, file.dropFirst().first.map({ $0 >= 0x80 }) ?? false {
+            bytes = file
+            return
+        }
+        var body = file[...]
+        if let start = Self.place(of: "-----BEGIN CERTIFICATE-----", in: body) {
+            body = body[start.upperBound...]
+            guard let end = Self.place(of: "-----END CERTIFICATE-----", in: body) else { return nil }
+            body = body[..<end.lowerBound]
+        }
+        let letters = body.filter { !" \t\r\n".utf8.contains($0) }
+        guard !letters.isEmpty, let bytes = Base64.decode(String(decoding: letters, as: UTF8.self)) else { return nil }
+        self.bytes = bytes
+    }
+
+    /// Its Base64, without line breaks.
+    public var text: String { Base64.encode(bytes) }
+
+    private static func place(of marker: String, in bytes: ArraySlice<UInt8>) -> Range<Int>? {
+        let marker = Array(marker.utf8)
+        let start = bytes.indices.first { bytes[$0...].starts(with: marker) }
+        return start.map { $0..<($0 + marker.count) }
+    }
+}
+
+extension PeerIdentity {
+    /// Who somebody with a certificate would be, whoever has signed it: for administrators who ask.
+    ///
+    /// - Parameter text: see `CertificateFile`; nil is returned for anything else.
+    public init?(showing text: String) {
+        guard let file = CertificateFile(Array(text.utf8)) else { return nil }
+        self.init()
+        defer { OpenSSLErrors.clear() }
+        let isRead = file.bytes.withUnsafeBufferPointer { buffer in
+            var start = buffer.baseAddress
+            guard let certificate = d2i_X509(nil, &start, buffer.count) else { return false }
+            defer { X509_free(certificate) }
+            take(certificate)
+            return true
+        }
+        guard isRead else { return nil }
+    }
+
+    /// Takes what a certificate says.
+    ///
+    /// - Parameter certificate: OpenSSL's.
+    mutating func take(_ certificate: OpaquePointer) {
+        let name = X509_get_subject_name(certificate)
+        certificateCommonName = CertificateName.commonName(of: name)
+        certificateSubject = CertificateName.subject(name)
+        self.certificate = CertificateNames(of: certificate)
     }
 }
 

@@ -206,11 +206,7 @@ final class TLSFilter: StreamFilter {
     func describe(_ identity: inout PeerIdentity) {
         identity.encryption = encryption
         identity.preSharedKeyIdentity = provedIdentity
-        guard let certificate = verifiedCertificate else { return }
-        let name = X509_get_subject_name(certificate)
-        identity.certificateCommonName = CertificateName.commonName(of: name)
-        identity.certificateSubject = CertificateName.subject(name)
-        identity.certificate = CertificateNames(of: certificate)
+        verifiedCertificate.map { identity.take($0) }
     }
 
     /// The peer's, as far as it can be believed: only a certificate that was demanded has been verified.

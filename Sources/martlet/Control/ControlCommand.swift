@@ -224,6 +224,7 @@ struct ControlMayCommand: ControlSubcommand {
               martlet ctl may publish home/lamp --username anna
               martlet ctl may subscribe 'home/#' --username anna --client phone
               martlet ctl may publish plant/2/temperature --username anna --address 10.0.0.7 --attribute floor=2 --qos 1 --retain no
+              martlet ctl may publish pumps/1 --certificate pump-7.crt --listener 'listener 8883'
 
             Prints the line of the access file or the role that decides, and ends with 0 for yes and 1 for no.
             """)
@@ -255,6 +256,19 @@ struct ControlMayCommand: ControlSubcommand {
             valueName: "name=value"))
     var attribute: [String] = []
 
+    @Option(help: "A group of dynamic security that it has beside those of its user; may be given several times.")
+    var group: [String] = []
+
+    @Option(help: "A role of dynamic security, likewise.")
+    var role: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "The client's certificate, whoever has signed it: who it is by that, with its groups, roles and attributes.",
+            valueName: "file"),
+        completion: .file)
+    var certificate: String?
+
     @Option(help: "The QoS of the message that is published, or that the subscription asks for. (default: any)")
     var qos: Int?
 
@@ -270,6 +284,9 @@ struct ControlMayCommand: ControlSubcommand {
             ("action", action.rawValue), ("topic", topic), ("username", username), ("clientid", client), ("address", address),
             ("listener", listener), ("qos", qos.map { String($0) }), ("retain", isRetained),
             ("attributes", attribute.isEmpty ? nil : attribute.joined(separator: ",")),
+            ("groups", group.isEmpty ? nil : group.joined(separator: ",")),
+            ("roles", role.isEmpty ? nil : role.joined(separator: ",")),
+            ("certificate", try certificate.map { try Control.certificate(ofFile: $0) }),
         ]
         guard try control.may(query) else { throw ExitCode(1) }
     }
@@ -286,6 +303,7 @@ struct ControlLoginCommand: ControlSubcommand {
 
               martlet ctl login explain anna <password.txt
               martlet ctl login explain device-7 --client sensor-7 --no-password
+              martlet ctl login explain --certificate device-7.crt --no-password --listener 'listener 8883'
 
             Ends with 0 if the client would be let in, and with 1 if not.
             """)
@@ -311,11 +329,19 @@ struct ControlLoginCommand: ControlSubcommand {
     @Option(help: "The address that the client comes from.")
     var address: String?
 
+    @Option(
+        help: ArgumentHelp("The client's certificate, whoever has signed it: who it is by that.", valueName: "file"),
+        completion: .file)
+    var certificate: String?
+
     @Option(help: "The listener, as the page Listeners names it: 'listener 1883'. (default: the first)")
     var listener: String?
 
     func act(_ control: Control, _ service: BrokerService) throws {
-        let members = [("username", username), ("clientid", client), ("address", address), ("listener", listener)]
+        let members = [
+            ("username", username), ("clientid", client), ("address", address), ("listener", listener),
+            ("certificate", try certificate.map { try Control.certificate(ofFile: $0) }),
+        ]
         let password = try hasNoPassword ? nil : PasswordPrompt.password()
         guard try control.explainLogin(members, password: password) else { throw ExitCode(1) }
     }

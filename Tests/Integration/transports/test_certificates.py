@@ -126,6 +126,22 @@ def test_parts_of_the_subject_are_groups_roles_and_attributes(program, start_bro
     topics = ["pumps/1", "north/1", "org/Birds/1", "org/Fish/1", "other"]
     assert [may(member, topic) for topic in topics] == [True, True, True, False, False]
     assert [may(stranger, topic) for topic in topics] == [False] * 5
+    # Who asks beforehand is told the same.
+    def ask(*words: str) -> tuple[int, list[str]]:
+        done = subprocess.run([program.path, "ctl", *words, "--socket", tmp_path / "http.sock"], capture_output=True, text=True)
+        return done.returncode, (done.stdout + done.stderr).splitlines()
+
+    shown = ("--certificate", str(authority.directory / "client.crt"))
+    assert [ask("may", "publish", topic, *shown)[0] for topic in topics] == [0, 0, 0, 1, 1]
+    assert ask("may", "publish", "north/1", *shown)[1] == [
+        "Yes: the role north allows it.", "The client is anna, in the groups pumps, North Site, everybody, with the roles north, with org=Birds."]
+    assert ask("may", "publish", "north/1", "--username", "x", "--role", "north")[0] == 0
+    assert ask("may", "publish", "pumps/1", "--group", "pumps")[0] == 0 and ask("may", "publish", "pumps/1")[0] == 1
+    code, lines = ask("login", "explain", "--no-password", *shown)
+    assert code == 0 and lines[0] == "The certificate lets the client in as anna." and "Roles by its certificate: north." in lines
+    code, lines = ask("login", "explain", "anna", "--no-password")
+    assert code == 1 and "the listener takes user names from certificates, and none is shown" in lines[0], lines
+    assert ask("may", "publish", "a", "--certificate", tmp_path / "dynsec.json")[1][0].endswith("is no certificate: a PEM file is expected, or DER.")
     # A role that changes holds for who is there by a certificate.
     change = ["ctl", "dynsec", "removeRoleACL", "north", "publishClientSend", "north/#", "--socket", tmp_path / "http.sock"]
     subprocess.run([program.path, *change], check=True, capture_output=True)

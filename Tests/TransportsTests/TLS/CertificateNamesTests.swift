@@ -1,3 +1,4 @@
+import Platform
 import Testing
 
 @testable import Transports
@@ -55,6 +56,19 @@ import Testing
         settings.namedCertificates[0].key = authority.path("ca.key")
         let failure = try #require(throws: TLSFailure.self) { try TLSContext(settings) }
         #expect(failure.option == "martlet_certificate" && failure.reason.contains("the key does not match"))
+    }
+
+    @Test func `a certificate that is shown says who has it, as a PEM file, as its Base64 and as DER`() throws {
+        let authority = try TestAuthority()
+        authority.issue("client", subject: "/O=Birds/OU=pumps/CN=anna")
+        let pem = try WholeFile.bytes(of: authority.path("client.crt"), bytesMax: 1 << 20)
+        let file = try #require(CertificateFile(Array("Certificate:\n".utf8) + pem))
+        #expect(CertificateFile(Array(file.text.utf8))?.bytes == file.bytes && CertificateFile(file.bytes)?.bytes == file.bytes)
+        let identity = try #require(PeerIdentity(showing: file.text))
+        #expect(identity.certificateCommonName == "anna" && identity.certificate?.organizationalUnits == ["pumps"])
+        for text in ["", "anna", "-----BEGIN CERTIFICATE-----\nAAAA", "AAAA", String(file.text.dropLast(40))] {
+            #expect(PeerIdentity(showing: text) == nil)
+        }
     }
 
     @Test func `keys of tickets have their length, and groups are known`() throws {

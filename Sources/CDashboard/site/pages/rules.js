@@ -5,25 +5,39 @@ import { table } from '../table.js';
 const accesses = [['read', 'read (subscribe)'], ['write', 'write (publish)'], ['readwrite', 'read and write'], ['deny', 'deny']];
 const whom = row => row.for === 'user' ? row.username : row.for === 'anonymous' ? h('span', { class: 'soft' }, 'without user name') : h('span', { class: 'soft' }, 'everybody (pattern)');
 
+/// The first certificate of a file, as the Base64 that stands in it; nothing where none is chosen.
+async function certificate(input) {
+  if (input.files.length === 0) return '';
+  const text = await input.files[0].text();
+  return (/-----BEGIN CERTIFICATE-----([^-]*)-----END/.exec(text)?.[1] ?? text).replace(/\s/g, '');
+}
+const certificateInput = () => h('input', { type: 'file', accept: '.pem,.crt,.cer' });
+/// Who somebody is by a certificate, in words.
+const client = may => [may.username ?? 'without a user name', may.groups.length > 0 && `groups ${may.groups.join(', ')}`, may.roles.length > 0 && `roles ${may.roles.join(', ')}`,
+  ...may.attributes.map(each => `${each.name}=${each.value}`), may.mount_point && `topics below ${may.mount_point}`].filter(Boolean).join('; ');
+
 /// "May X do Y?", answered by what is in force.
 function check(page, listeners) {
   const given = name => page.parameters.get(name) ?? '';
   const inputs = {
     username: h('input', { value: given('username'), placeholder: 'none' }), clientid: h('input', { value: given('clientid'), placeholder: 'any' }), address: h('input', { value: given('address'), placeholder: 'any' }),
     attributes: h('input', { value: given('attributes'), placeholder: 'floor=2,site=a' }), qos: select([['', 'any'], '0', '1', '2'], given('qos')), retain: select([['', 'either'], ['true', 'yes'], ['false', 'no']], given('retain')),
+    groups: h('input', { value: given('groups'), placeholder: 'none' }), roles: h('input', { value: given('roles'), placeholder: 'none' }),
     action: select(['publish', 'subscribe', 'receive'], given('action')), topic: h('input', { value: given('topic'), required: true, placeholder: 'home/lamp' }),
     listener: select(listeners.filter(row => row.protocol !== 'httpapi').map(row => row.name), given('listener')),
   };
-  const answer = h('p', { class: 'answer', role: 'status' });
+  const shown = certificateInput();
+  const answer = h('p', { class: 'answer', role: 'status' }), about = h('p', { class: 'soft' });
   const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
     const asked = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value]));
     page.keep(asked);
-    const may = await api.get('may', asked);
+    const may = await api.get('may', { ...asked, certificate: await certificate(shown) });
     answer.className = `answer ${may.allowed ? 'good' : 'bad'}`;
     answer.textContent = may.reason;
-  }); } }, field('User name', inputs.username), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Attributes', inputs.attributes), field('Action', inputs.action), field('QoS', inputs.qos), field('Retained', inputs.retain),
+    about.textContent = shown.files.length > 0 || may.mount_point ? client(may) : '';
+  }); } }, field('User name', inputs.username), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Attributes', inputs.attributes), field('Groups', inputs.groups), field('Roles', inputs.roles), field('Certificate', shown), field('Action', inputs.action), field('QoS', inputs.qos), field('Retained', inputs.retain),
     field('Topic or filter', inputs.topic, 'wide'), inputs.listener.children.length > 1 && field('Listener', inputs.listener), h('button', { class: 'first' }, 'Check'));
-  return panel('May a client do this?', form, answer);
+  return panel('May a client do this?', form, answer, about);
 }
 
 /// Which source of logins decides about a user, asked as CONNECT would ask.
@@ -33,7 +47,8 @@ function login(page, listeners) {
     clientid: h('input', { placeholder: 'any' }), address: h('input', { placeholder: 'this one' }),
     listener: select(listeners.filter(row => row.protocol !== 'httpapi').map(row => row.name)),
   };
-  const answer = h('p', { class: 'answer', role: 'status' });
+  const shown = certificateInput();
+  const answer = h('p', { class: 'answer', role: 'status' }), about = h('p', { class: 'soft' });
   const steps = table([
     { name: 'Source', cell: step => step.source }, { name: 'Answer', cell: step => step.answer }, { name: 'Reason', cell: step => step.reason },
     { name: 'Milliseconds', number: true, cell: step => (step.took_us / 1000).toFixed(1) },
@@ -41,14 +56,15 @@ function login(page, listeners) {
   steps.element.hidden = true;
   const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
     const trial = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value]).filter(([, value]) => value !== ''));
-    const found = await api.post('logins/explain', trial);
+    const found = await api.post('logins/explain', shown.files.length > 0 ? { ...trial, certificate: await certificate(shown) } : trial);
+    about.textContent = shown.files.length > 0 ? client(found) : '';
     answer.className = `answer ${found.result === 'allowed' ? 'good' : 'bad'}`;
     answer.textContent = found.reason;
     steps.element.hidden = false;
     steps.show(found.steps);
-  }); } }, field('User name', inputs.username), field('Password or token', inputs.password), field('Client ID', inputs.clientid), field('Address', inputs.address),
+  }); } }, field('User name', inputs.username), field('Password or token', inputs.password), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Certificate', shown),
     inputs.listener.children.length > 1 && field('Listener', inputs.listener), h('button', { class: 'first' }, 'Ask'));
-  return panel('Who lets a client in?', form, answer, steps.element);
+  return panel('Who lets a client in?', form, answer, about, steps.element);
 }
 
 function files(page) {

@@ -86,7 +86,7 @@ function dynamic(page) {
     { name: 'Client ID', cell: row => row.clientid ?? 'any' },
     { name: 'Roles', cell: row => names(row.roles.map(role => role.rolename)) },
     { name: 'Groups', cell: row => names(row.groups.map(group => group.groupname)) },
-    { name: 'Actions', cell: row => h('div', { class: 'row' },
+    { name: 'Actions', cell: row => h('div', { class: 'row wraps' },
       act('Set password', `Password of ${row.username}`, [newPassword()],
         ({ password }) => ({ command: 'setClientPassword', username: row.username, password })),
       act('Add role', `Add a role to ${row.username}`, [field('Role', input('rolename'))],

@@ -4,6 +4,7 @@ internal import HTTP
 internal import JSON
 internal import JSONReader
 internal import Platform
+internal import Transports
 
 /// What `martlet ctl` does, one function a command: it asks the broker, and writes a table, or the API's JSON. Each
 /// throws when the broker does not do it.
@@ -101,13 +102,50 @@ extension Control {
     /// `ctl may`: whether somebody may do something, and which line or role decides it.
     ///
     /// - Parameter query: `action`, `topic`, `username`, `clientid`, `address`, `attributes`, `qos`, `retain`,
-    ///   `listener` of the API.
+    ///   `groups`, `roles`, `certificate`, `listener` of the API.
     /// - Returns: whether they may.
     public func may(_ query: [(String, String?)]) throws(ControlError) -> Bool {
         let answer = try ask(ControlRequest(.get, ["may"], query: query))
         let value = try value(answer)
-        if output.isJSON { output.put(answer.body) } else { output.sayForeign(value["reason"].cell) }
-        return value["allowed"].boolean == true
+        let isAllowed = value["allowed"].boolean == true
+        guard !output.isJSON else {
+            output.put(answer.body)
+            return isAllowed
+        }
+        output.sayForeign(value["reason"].cell)
+        // What is not given, but made out.
+        if query.contains(where: { $0.0 == "certificate" && $0.1 != nil }) {
+            output.sayForeign("The client is \(Self.client(value)).")
+        }
+        return isAllowed
+    }
+
+    /// The Base64 of a certificate, for questions about who has it.
+    ///
+    /// - Parameter path: a PEM file, of which the first certificate counts, or DER.
+    public static func certificate(ofFile path: String) throws(ControlError) -> String {
+        let bytes: [UInt8]
+        do throws(WholeFile.Failure) {
+            bytes = try WholeFile.bytes(of: path, bytesMax: Limits.certificateFileBytesMax)
+        } catch {
+            throw ControlError(.refused, "\(path) cannot be read: \(error).")
+        }
+        guard let file = CertificateFile(bytes) else {
+            throw ControlError(.refused, "\(path) is no certificate: a PEM file is expected, or DER.")
+        }
+        return file.text
+    }
+
+    /// Whom an answer is about, as a part of a sentence.
+    private static func client(_ value: JSONValue) -> String {
+        var words = value["username"].string ?? "one without a user name"
+        let names = { (list: String) in (value[list].array ?? []).map(\.cell).joined(separator: ", ") }
+        if value["groups"].array?.isEmpty == false { words += ", in the groups \(names("groups"))" }
+        if value["roles"].array?.isEmpty == false { words += ", with the roles \(names("roles"))" }
+        let attributes = (value["attributes"].array ?? []).map { "\($0["name"].cell)=\($0["value"].cell)" }
+        if !attributes.isEmpty { words += ", with \(attributes.joined(separator: ", "))" }
+        if let mountPoint = value["mount_point"].string { words += ", its topics below \(mountPoint)" }
+        return words
     }
 }
 
@@ -115,7 +153,7 @@ extension Control {
     /// `ctl login explain`: what each source of logins thinks of a login, and which one decides.
     ///
     /// - Parameters:
-    ///   - members: `username`, `clientid`, `address`, `listener` of the API; one that is nil is left out.
+    ///   - members: `username`, `clientid`, `address`, `certificate`, `listener` of the API; one that is nil is left out.
     ///   - password: nil for none.
     /// - Returns: whether the client would be let in.
     public func explainLogin(_ members: [(String, String?)], password: String?) throws(ControlError) -> Bool {
@@ -139,6 +177,10 @@ extension Control {
         output.sayForeign(value["reason"].cell)
         let attributes = (value["attributes"].array ?? []).map { "\($0["name"].cell)=\($0["value"].cell)" }
         if !attributes.isEmpty { output.sayForeign("Attributes of the client: \(attributes.joined(separator: ", ")).") }
+        for (list, title) in [("groups", "Groups"), ("roles", "Roles")] {
+            let names = (value[list].array ?? []).map(\.cell)
+            if !names.isEmpty { output.sayForeign("\(title) by its certificate: \(names.joined(separator: ", ")).") }
+        }
         return value["result"].string == "allowed"
     }
 }
