@@ -66,8 +66,8 @@ public struct CertificateNames: Sendable, Equatable {
     }
 }
 
-/// A certificate as people have it: a PEM file, of which the first one counts, the Base64 that stands in one, or the DER
-/// that this stands for.
+/// A certificate as people have it: a PEM file, of which the first one counts, the Base64 that stands in one, or the
+/// DER that this stands for.
 public struct CertificateFile {
     /// DER, as far as the file says so itself: nobody has looked into it.
     let bytes: [UInt8]
@@ -80,9 +80,9 @@ public struct CertificateFile {
             return
         }
         var body = file[...]
-        if let start = Self.place(of: "-----BEGIN CERTIFICATE-----", in: body) {
+        if let start = Self.range(of: "-----BEGIN CERTIFICATE-----", in: body) {
             body = body[start.upperBound...]
-            guard let end = Self.place(of: "-----END CERTIFICATE-----", in: body) else { return nil }
+            guard let end = Self.range(of: "-----END CERTIFICATE-----", in: body) else { return nil }
             body = body[..<end.lowerBound]
         }
         let letters = body.filter { !" \t\r\n".utf8.contains($0) }
@@ -93,7 +93,7 @@ public struct CertificateFile {
     /// Its Base64, without line breaks.
     public var text: String { Base64.encode(bytes) }
 
-    private static func place(of marker: String, in bytes: ArraySlice<UInt8>) -> Range<Int>? {
+    private static func range(of marker: String, in bytes: ArraySlice<UInt8>) -> Range<Int>? {
         let marker = Array(marker.utf8)
         let start = bytes.indices.first { bytes[$0...].starts(with: marker) }
         return start.map { $0..<($0 + marker.count) }

@@ -153,7 +153,8 @@ extension Control {
     /// `ctl login explain`: what each source of logins thinks of a login, and which one decides.
     ///
     /// - Parameters:
-    ///   - members: `username`, `clientid`, `address`, `certificate`, `listener` of the API; one that is nil is left out.
+    ///   - members: `username`, `clientid`, `address`, `certificate`, `listener` of the API; one that is nil is left
+    ///     out.
     ///   - password: nil for none.
     /// - Returns: whether the client would be let in.
     public func explainLogin(_ members: [(String, String?)], password: String?) throws(ControlError) -> Bool {
