@@ -16,8 +16,8 @@ pytestmark = pytest.mark.martlet("its own documentation")
 
 CATALOG = REPOSITORY / "Sources/MartletServer/MartletServer.docc"
 #: Pages about ways to log in; each has two configurations to copy at least.
-LOGINS = ("HomeAssistant", "LoginsByFile", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens", "LoginsByLDAP", "LoginsByDatabases")
-PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "ChangeFromEMQX", "Develop", *LOGINS)}
+LOGINS = ("ChangeFromEMQX", "HomeAssistant", "LoginsByFile", "LoginsByHTTP", "ChangeFromGoAuth", "LoginsByTokens", "LoginsByLDAP", "LoginsByDatabases")
+PAGES = {name: (CATALOG / f"{name}.md").read_text() for name in ("AtHome", "Operate", "FirstCluster", "Develop", *LOGINS)}
 #: Commands whose first argument is a command too.
 PARENTS = ("ctl", "store", "cluster")
 
