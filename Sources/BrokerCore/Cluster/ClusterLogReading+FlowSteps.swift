@@ -73,7 +73,7 @@ extension ClusterLogReading {
         return dependency
     }
 
-    private func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {
+    func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {
         port.moves != nil && session.cluster.isClaimed && session.cluster.epoch > 0
     }
 
@@ -115,7 +115,7 @@ extension ClusterLogReading {
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             shard.sessionRows.forgetReceipt(step.packetIdentifier, of: session)
-        case .sent, .acknowledged, .dispatched, .mark, .progress: return
+        case .sent, .acknowledged, .dispatched, .mark, .progress, .subscribed, .unsubscribed: return
         }
     }
 
@@ -229,7 +229,7 @@ extension BrokerShard {
     /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
     /// `session` is its Client Identifier.
     func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
-        guard !step.isOfDelivery, step.progress == nil, let log = clusterLog, hearsSteps(isOwn: isOwn),
+        guard !step.isOfDelivery, !step.isOfSession, let log = clusterLog, hearsSteps(isOwn: isOwn),
             log.places.isNew(sequence, in: partition)
         else {
             return
@@ -256,15 +256,14 @@ extension BrokerShard {
         {
             moves.holders.record(step, of: session)
         }
-        guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
-            let replay = sessionReplay.replay(identifier, lacking: sequence, in: partition, moves)
-        else { return }
-        guard !step.isOfDelivery else {
-            replay.restoration?.flows.record(step)
+        guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }) else { return }
+        guard !step.isOfSession else {
+            sessionReplay.replay(identifier)?.restoration?.record(step)
             return
         }
-        if let progress = step.progress {
-            replay.restoration?.record(progress, by: step.place.epoch)
+        guard let replay = sessionReplay.replay(identifier, lacking: sequence, in: partition, moves) else { return }
+        guard !step.isOfDelivery else {
+            replay.restoration?.flows.record(step)
             return
         }
         clusterLogReading.learn(step, replay.session)

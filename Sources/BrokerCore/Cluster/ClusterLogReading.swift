@@ -102,6 +102,7 @@ struct ClusterLogReading {
     private func settleLogged(_ serial: UInt64, _ log: ShardLog, _ failed: FailedBatches? = nil) {
         shard.clusterDispatching.settleRelogged(serial, failed)
         shard.clusterDispatching.settleKept(serial, failed)
+        shard.saves.subscriptionsLogged(through: serial, isLogged: failed == nil)
         let receiver = logReceiver
         shard.durability?.confirmed(serial, by: receiver)
         log.hasNews = true
@@ -137,6 +138,7 @@ struct ClusterLogReading {
         log.dispatched.record(read: log.places)
         writeLogPositions(log)
         shard.sessionReplay.recordLogBegins(partition, after: place)
+        if let moves = shard.cluster?.moves { shard.saves.subscriptionsLost(partition, behind: place.sequence, moves) }
     }
 
     /// A partition ends at this record, before some that was read: the servers have lost those, and will give their
@@ -153,6 +155,7 @@ struct ClusterLogReading {
         guard let moves = shard.cluster?.moves else { return }
         for session in moves.underWay.values { session.replay?.through.cut(partition, at: last) }
         for session in moves.saveOrder { shard.sessions.find(session)?.save?.cut(partition, at: last) }
+        shard.saves.subscriptionsLost(partition, behind: last, moves)
     }
 
     /// Writes down how far was read, when the broker ends.
@@ -300,8 +303,9 @@ extension BrokerShard {
         case .sessions(let sessions):
             let illegible = forEachMessage(of: record) { replay($0, partition: partition, sequence: sequence, for: sessions) }
             forEachStep(of: record) { step, session in
-                // What clients have sent to this incarnation of the node, it knows.
-                guard !record.isOwn || step.isOfDelivery else { return }
+                // What clients have sent to this incarnation of the node, it knows. What a session was that has been
+                // elsewhere since, it knows no more.
+                guard !record.isOwn || step.isOfDelivery || step.isOfSession else { return }
                 replay(step, of: session, partition: partition, sequence: sequence, for: sessions)
             }
             return illegible

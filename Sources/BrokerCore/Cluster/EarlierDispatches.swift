@@ -234,7 +234,7 @@ struct SentFlows {
             case .acknowledged:
                 flows[step.packetIdentifier] = (flows[step.packetIdentifier]?.name ?? .none, step.place, true)
             case .dispatched(let name): if !isOthers(name) { given.insert(name) }
-            case .received, .released, .mark, .progress: continue
+            case .received, .released, .mark, .progress, .subscribed, .unsubscribed: continue
             }
         }
         known.remove(.none)

@@ -31,7 +31,6 @@ struct Subscribing {
             let asked = open.packet.subscriptions[open.position]
             guard shard.connections.openPackets.take(asked.filter) else {
                 shard.memoryBound.recount(session)
-                shard.saves.markChanged(of: session)
                 return false
             }
             open.position += 1
@@ -52,7 +51,6 @@ struct Subscribing {
                 {
                     open.position -= 1
                     shard.memoryBound.recount(session)
-                    shard.saves.markChanged(of: session)
                     return false
                 }
                 if reason == .notAuthorized {
@@ -76,6 +74,7 @@ struct Subscribing {
             shard.log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             shard.log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
             let (isNew, wantsRetained) = subscribe(session, subscription, terms, &open.mustWait)
+            shard.saves.recordSubscribed(session, subscription.filter, terms, wantsRetained: wantsRetained)
             if shard.presence.reportsPresence {
                 shard.presence.reportSubscription(of: session, subscription.filter, subscription.options, isNew: isNew)
             }
@@ -88,7 +87,6 @@ struct Subscribing {
             }
         }
         shard.memoryBound.recount(session)
-        shard.saves.markChanged(of: session)
         for mark in open.marks { open.wanted.append(RetainedQuery(mark: mark, shard: shard.index, session)) }
         if open.mustWait || shard.shardMessages.isBarred {
             shard.messaging.hold(.suback(open.answer, open.wanted), connection.id)
@@ -125,7 +123,6 @@ struct Subscribing {
             let asked = open.packet.filters[open.position]
             guard shard.connections.openPackets.take(asked) else {
                 shard.memoryBound.recount(session)
-                shard.saves.markChanged(of: session)
                 return false
             }
             open.position += 1
@@ -140,11 +137,11 @@ struct Subscribing {
             shard.log(.debug) { "\t\(filter)" }
             shard.log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             let isGone = unsubscribe(session, filter)
+            if isGone { shard.saves.recordUnsubscribed(session, filter) }
             open.answer.reasonCodes.append(isGone ? .success : .noSubscriptionExisted)
             if isGone, shard.presence.reportsPresence { shard.presence.reportSubscription(of: session, filter, nil, isNew: false) }
         }
         shard.memoryBound.recount(session)
-        shard.saves.markChanged(of: session)
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
         shard.storing.sendWhenDurable(.unsuback(open.answer), to: connection)
         return true

@@ -10,13 +10,15 @@ import MQTTCodec
 ///     receipt       packet identifier 2 │ digest 4
 ///     steps         epoch 8 │ number 8        what the log says behind that step is news
 ///     restored      epoch 8        what its client was sent, and how far it has come by that claim, the log says
+///     subscriptions epoch 8 │ number 8        up to that step they are in it
+///     unsaved       record 8        behind it, in the partition of the session's steps, others may stand in the log
 ///     owed          `OwedRetained.Stage` 1 │ filter's length 4 │ filter
 enum ChunkItem {
     static let version: UInt8 = 1
 
     enum Kind: UInt8 {
         case session = 1
-        case subscription, entry, receipt, steps, restored, owed
+        case subscription, entry, receipt, steps, restored, owed, subscriptions, unsaved
     }
 
     /// How far a message has come to its receiver.
@@ -54,7 +56,7 @@ enum ChunkItem {
         switch reader.read(UInt8.self).flatMap({ Kind(rawValue: $0) }) {
         case .subscription: if reader.read(UInt32.self) == nil { return nil }
         case .owed: if reader.read(UInt8.self) == nil { return nil }
-        case .session, .entry, .receipt, .steps, .restored, nil: return nil
+        case .session, .entry, .receipt, .steps, .restored, .subscriptions, .unsaved, nil: return nil
         }
         return reader.readBytes().flatMap { TopicFilter($0) }
     }
@@ -75,9 +77,22 @@ enum ChunkItem {
         return writer.bytes
     }
 
-    static func steps(after place: FlowStep.Place) -> [UInt8] {
+    static func steps(after place: FlowStep.Place) -> [UInt8] { item(.steps, place) }
+
+    /// - Parameter place: of the last step whose subscription is among them.
+    static func subscriptions(at place: FlowStep.Place) -> [UInt8] { item(.subscriptions, place) }
+
+    /// - Parameter record: the last one behind which subscriptions may stand that are not stored.
+    static func unsaved(after record: UInt64) -> [UInt8] {
         var writer = RecordWriter()
-        writer.write(Kind.steps.rawValue)
+        writer.write(Kind.unsaved.rawValue)
+        writer.write(record)
+        return writer.bytes
+    }
+
+    private static func item(_ kind: Kind, _ place: FlowStep.Place) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(kind.rawValue)
         writer.write(place.epoch)
         writer.write(place.number)
         return writer.bytes
@@ -145,7 +160,7 @@ extension MessageParts {
 
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
 ///
-///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a chunk
+///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a chunk, and up to which step
 ///     places: length 4 │ `StoredLogPositions` │ steps and receipts, as in a chunk
 public struct SavedSession: Equatable, Sendable {
     /// The Client Identifier.

@@ -89,7 +89,8 @@ extension SessionSaves {
     }
 
     /// - Returns: the partition of the log that is given something, as a bit.
-    private func writeProgress(_ save: SessionSave, of session: Session, _ port: ClusterPort) -> UInt64 {
+    @discardableResult
+    func writeProgress(_ save: SessionSave, of session: Session, _ port: ClusterPort) -> UInt64 {
         guard mayGive(session), session.expiryIntervalSeconds > 0, !session.isReplaying else { return 0 }
         let done = donePlaces(of: session, save)
         // What has come since is looked at again when it is acknowledged; of a client that is away nothing is.
@@ -100,7 +101,8 @@ extension SessionSaves {
         let receipts = shard.clusterLogReading.loggedReceipts(of: session).map {
             SessionProgress.Receipt(packetIdentifier: $0.packetIdentifier, digest: $0.digest)
         }
-        let progress = SessionProgress(done, receipts: receipts)
+        var progress = SessionProgress(done, receipts: receipts)
+        progress.subscriptionsAfter = save.subscriptions.after
         return port.append(SessionStep(FlowStep(.progress(progress), 0, at: place), of: session))
     }
 }
@@ -119,7 +121,8 @@ extension SavedSession {
             known.isBehind(positions)
         else { return saved }
         let receipts = progress.receipts.map { ChunkItem.receipt($0.packetIdentifier, digest: $0.digest) }
-        return encoded(positions, [ChunkItem.steps(after: step.place)] + receipts)
+        let unsaved = progress.subscriptionsAfter.map { [ChunkItem.unsaved(after: $0)] } ?? []
+        return encoded(positions, [ChunkItem.steps(after: step.place)] + unsaved + receipts)
     }
 }
 

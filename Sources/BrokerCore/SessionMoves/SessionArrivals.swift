@@ -72,6 +72,8 @@ struct SessionArrivals {
                 case .steps: importSteps(&reader, sessionImport)
                 case .restored: restoration(&reader, sessionImport)
                 case .owed: importOwed(&reader, sessionImport)
+                case .subscriptions: importPlace(&reader, sessionImport)
+                case .unsaved: importUnsaved(&reader, sessionImport)
                 }
             guard isTaken else { return false }
         }
@@ -145,7 +147,22 @@ struct SessionArrivals {
 
     private func restoration(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
         guard sessionImport.session != nil, let epoch = reader.read(UInt64.self) else { return false }
-        sessionImport.savedBy = epoch
+        sessionImport.saved.epoch = epoch
+        sessionImport.isRestored = true
+        return true
+    }
+
+    private func importPlace(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+        guard sessionImport.session != nil, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else {
+            return false
+        }
+        sessionImport.saved.subscriptionsAt = FlowStep.Place(epoch: epoch, number: number)
+        return true
+    }
+
+    private func importUnsaved(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+        guard sessionImport.session != nil, let record = reader.read(UInt64.self) else { return false }
+        sessionImport.saved.subscriptionsAfter = record
         return true
     }
 
@@ -203,11 +220,11 @@ struct SessionArrivals {
         let places = sessionImport.places ?? LogPositions(partitions: 1)
         // What is queued was lost with the node that had the queue.
         for owed in sessionImport.owed {
-            shard.retainedMessages.restoreOwed(owed.filter, sessionImport.savedBy == nil ? owed.stage : .asked, of: session)
+            shard.retainedMessages.restoreOwed(owed.filter, sessionImport.isRestored ? .asked : owed.stage, of: session)
         }
         for held in sessionImport.subscriptions { shard.subscribing.resubscribe(session, held.filter, held.terms, number: 0) }
-        if let epoch = sessionImport.savedBy {
-            shard.sessionReplay.beginRestoration(of: session, from: places, savedBy: epoch, moves)
+        if sessionImport.isRestored {
+            shard.sessionReplay.beginRestoration(of: session, from: places, sessionImport.saved, moves)
         } else {
             shard.sessionReplay.beginReplay(of: session, from: places, moves)
         }

@@ -120,6 +120,8 @@ final class SessionMoves {
     var savePosition = 0
     /// Those of which the log is to have how far they have come.
     var progress = ProgressQueue()
+    /// Those whose clients wait until the log has what they have subscribed to.
+    var subscribing: [Session.Identity] = []
     var lastSaveNumber: UInt64 = 0
     /// The number of the newest will.
     var lastWill: UInt64 = 0
@@ -208,8 +210,9 @@ final class SessionImport {
     var hasUnsent = false
     /// Whether the log may have more of what its client has sent.
     var lacksSteps = false
-    /// By which claim the cluster has stored it, if it comes from that.
-    var savedBy: UInt64?
+    /// Whether it comes from what the cluster has stored of it, and what that says beside what it is.
+    var isRestored = false
+    var saved = SessionRestoration.Saved(epoch: 0)
     /// Whether its last chunk is here.
     var isWhole = false
 
@@ -242,11 +245,15 @@ final class SessionSave {
     var mark: (number: UInt64, places: LogPositions)?
     /// What is known of the places before which nothing is left to do.
     var done: LogPositions?
+    /// The subscriptions that the log has and the cluster's record has not.
+    var subscriptions = UnsavedSubscriptions()
     /// The positions that were given last, and those that the log was given by this claim.
     var places: LogPositions?
     var logged: LogPositions?
     /// By which claim, with which expiry, and whether with a will it was given last.
     var epoch: UInt64 = 0
+    /// By which claim it was stored last.
+    var storedEpoch: UInt64 = 0
     var expiryInterval: UInt32 = 0
     var hasWill = false
 

@@ -8,13 +8,19 @@ extension SessionReplay {
     /// - Parameters:
     ///   - session: whose messages are lost.
     ///   - places: before which it has nothing left to do.
-    ///   - epoch: by which claim that was stored.
+    ///   - saved: the rest of what was stored of it.
     ///   - moves: the shard's.
-    func beginRestoration(of session: Session, from places: LogPositions, savedBy epoch: UInt64, _ moves: SessionMoves) {
+    func beginRestoration(
+        of session: Session, from places: LogPositions, _ saved: SessionRestoration.Saved, _ moves: SessionMoves
+    ) {
         guard let read = shard.clusterLog?.places else { return }
         session.logFloor = places.fitted(to: read)
         let replay = LogReplay(session, through: read)
-        replay.restoration = SessionRestoration(savedBy: epoch)
+        replay.restoration = SessionRestoration(
+            saved,
+            partition: session.clientIdentifier.bytes.withUnsafeBytes {
+                BrokerShard.logPartition(of: $0, among: read.places.count)
+            })
         // What comes meanwhile is read again.
         replay.isOverflowing = true
         moves.change(phaseOf: session, to: .replaying(replay))
@@ -129,6 +135,8 @@ extension SessionReplay {
         guard let moves = shard.cluster?.moves else { return }
         replay.restoration?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
         replay.restoration?.phase = .sent
+        for step in replay.restoration?.takeSubscriptions() ?? [] { restore(step, of: replay.session) }
+        shard.memoryBound.recount(replay.session)
         if var done = replay.restoration?.progress?.positions(in: replay.through) {
             // What it says may be of records that the servers have lost since.
             for (partition, place) in replay.through.places.enumerated() {
@@ -138,6 +146,22 @@ extension SessionReplay {
         }
         let isNeeded = moves.underWay.values.contains { $0.replay?.restoration?.lacksSteps ?? false }
         if !isNeeded { moves.holders = DispatchHolders() }
+    }
+
+    /// The client has subscribed, or ended a subscription, and the record of its session does not say so yet.
+    private func restore(_ step: FlowStep, of session: Session) {
+        switch step.kind {
+        case .subscribed(let subscription):
+            guard let filter = TopicFilter(subscription.filter), filter.shareName == nil,
+                let terms = SubscriptionTerms(exactly: subscription.terms)
+            else { return }
+            _ = shard.subscribing.unsubscribe(session, filter)
+            shard.subscribing.resubscribe(session, filter, terms, number: 0)
+            if subscription.wantsRetained { shard.retainedMessages.restoreOwed(subscription.filter, .asked, of: session) }
+        case .unsubscribed(let filter):
+            if let filter = TopicFilter(filter) { _ = shard.subscribing.unsubscribe(session, filter) }
+        case .received, .released, .sent, .acknowledged, .dispatched, .mark, .progress: return
+        }
     }
 
     /// Puts what the client was sent in front of its queue.
@@ -217,8 +241,21 @@ struct SessionRestoration {
         let group: UInt32
     }
 
-    /// By which claim the session was stored.
-    let savedBy: UInt64
+    /// What was stored of the session beside what it is.
+    struct Saved {
+        /// By which claim that was.
+        var epoch: UInt64
+        /// Up to which step its subscriptions are in it.
+        var subscriptionsAt = FlowStep.Place.start
+        /// In the partition of its steps: behind which record others may stand; nil for none before what it lacks.
+        var subscriptionsAfter: UInt64?
+    }
+
+    private let saved: Saved
+    /// In which its steps stand.
+    private let partition: Int
+    /// What its client has subscribed to since, and what it has ended.
+    private var subscriptions: [FlowStep] = []
     /// The newest that the log says of how far it has come by the same claim. What earlier ones say may be of another
     /// session of the client.
     private(set) var progress: SessionProgress?
@@ -228,19 +265,38 @@ struct SessionRestoration {
     var flows = SentFlows()
     var found: [MessageName: Found] = [:]
 
-    init(savedBy epoch: UInt64) { savedBy = epoch }
+    init(_ saved: Saved, partition: Int) { (self.saved, self.partition) = (saved, partition) }
 
-    /// The log says how far the session has come. The steps of a session stand in one partition, in their order.
-    mutating func record(_ said: SessionProgress, by epoch: UInt64) { if epoch == savedBy { progress = said } }
+    /// The log says something of the session as a whole. Its steps stand in one partition, in their order.
+    mutating func record(_ step: FlowStep) {
+        guard phase == .steps else { return }
+        if let said = step.progress {
+            if step.place.epoch == saved.epoch { progress = said }
+        } else if step.place > saved.subscriptionsAt {
+            subscriptions.append(step)
+        }
+    }
+
+    /// What has become of its subscriptions since they were stored, in order.
+    mutating func takeSubscriptions() -> [FlowStep] {
+        defer { subscriptions = [] }
+        return subscriptions.sorted { $0.place < $1.place }
+    }
 
     /// The spans of the log that are to be read now.
     func spans(after floor: LogPositions, through: LogPositions) -> [LogSpan] {
         switch phase {
         case .awaitingMark: []
-        case .steps: floor.spans(through: through)
+        case .steps: stepSpans(after: floor, through: through)
         case .rest: through.places.indices.compactMap { rest(of: $0, after: floor, through: through) }
         case .sent: through.places.indices.compactMap { sent(of: $0, after: floor, through: through) }
         }
+    }
+
+    private func stepSpans(after floor: LogPositions, through: LogPositions) -> [LogSpan] {
+        var floor = floor
+        if let after = saved.subscriptionsAfter { floor.cut(partition, at: after) }
+        return floor.spans(through: through)
     }
 
     /// The span that is lacking of a partition, from the first message on that was dispatched; nil for nothing.

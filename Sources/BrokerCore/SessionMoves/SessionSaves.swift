@@ -4,8 +4,10 @@ import MQTTCodec
 /// What the cluster stores of sessions, so that another node can take them up when their owner is gone together with
 /// its disk: what they are, and from where on the log is to be read for them.
 ///
-///     SUBSCRIBE ─► markChanged ─► ToCluster.saves ─► sessionSaved ─► SUBACK
-///                  saveLogPositions ─► ToCluster.saves
+///     SUBSCRIBE of a share group ─► markChanged ─► ToCluster.saves ─► sessionSaved ─► SUBACK
+///                              saveLogPositions ─► ToCluster.saves
+///
+/// Other subscriptions stand in the log first: see `UnsavedSubscriptions`.
 struct SessionSaves {
     let shard: BrokerShard
 
@@ -15,7 +17,8 @@ struct SessionSaves {
             let save = session.save, save.underWay == number
         else { return }
         shard.storing.beginPacket()
-        save.underWay = nil
+        (save.underWay, save.storedEpoch) = (nil, save.epoch)
+        save.subscriptions.saved()
         moves.hasNews = true
         let answers = save.given
         save.given = []
@@ -50,10 +53,11 @@ struct SessionSaves {
             guard save.underWay == nil, !save.isChanged, mayGive(session), session.expiryIntervalSeconds > 0 else { continue }
             let places = donePlaces(of: session, save)
             let isPaid = shard.retainedMessages.hasPaid(session)
-            guard isPaid || places != nil && places != save.places else { continue }
+            let isStateDue = isPaid || save.subscriptions.after != nil
+            guard isStateDue || places != nil && places != save.places else { continue }
             given += 1
             if isPaid { shard.retainedMessages.settlePaid(session) }
-            give(save, of: session, state: isPaid ? state(of: session) : nil, places, moves)
+            give(save, of: session, state: isStateDue ? state(of: session) : nil, places, moves)
         }
         if given > 0 { moves.hasNews = true }
     }
@@ -143,17 +147,29 @@ struct SessionSaves {
         return true
     }
 
-    /// Keeps SUBACK or UNSUBACK until the cluster has stored what it says; false if that need not be.
+    /// Keeps SUBACK or UNSUBACK until the cluster has stored what it says, in its log or in the session's record; false
+    /// if that need not be.
     func holdsUntilSaved(_ answer: HeldAnswer, _ connection: Connection) -> Bool {
         switch answer {
         case .suback, .unsuback: break
         case .refusal, .endOfRetained, .dispatch, .export: return false
         }
         guard connection.holding.holdsAcknowledgements, let session = connection.session,
-            shard.cluster?.moves != nil, let save = session.save,
-            save.isChanged || save.underWay != nil
+            shard.cluster?.moves != nil, let save = session.save
         else { return false }
-        if save.isChanged {
+        guard save.subscriptions.serial == 0 else {
+            save.subscriptions.waiting.append((save.subscriptions.serial, connection.id, answer))
+            return true
+        }
+        return holdsUntilRecord(answer, connection, save)
+    }
+
+    /// Keeps it until the record has what the log has not; false if there is nothing of the kind. What the log says of
+    /// how far the session had come when its client subscribed counts as soon as its record is stored by the same
+    /// claim.
+    func holdsUntilRecord(_ answer: HeldAnswer, _ connection: Connection, _ save: SessionSave) -> Bool {
+        guard save.subscriptions.needsRecord || save.storedEpoch != save.epoch else { return false }
+        if save.underWay == nil || save.subscriptions.wantsRecord {
             save.waiting.append((connection.id, .held(answer)))
         } else {
             save.given.append((connection.id, .held(answer)))
@@ -161,7 +177,7 @@ struct SessionSaves {
         return true
     }
 
-    private func releaseSaved(_ answer: SessionSave.Answer, _ connection: Connection) {
+    func releaseSaved(_ answer: SessionSave.Answer, _ connection: Connection) {
         switch answer {
         case .output:
             connection.holding.isAwaitingStore = false
@@ -206,6 +222,7 @@ struct SessionSaves {
             expiryInterval: session.expiryIntervalSeconds, state: state,
             places: places.map { SavedSession.encoded($0, savedReceipts(of: session)) })
         if state != nil {
+            save.subscriptions.given()
             save.isChanged = false
             save.given += save.waiting
             save.waiting = []
@@ -256,6 +273,8 @@ struct SessionSaves {
             }
             writer.append(ChunkItem.subscription(filter, terms))
         }
+        let last = FlowStep.Place(epoch: session.cluster.epoch, number: shard.clusterLog?.lastStep ?? 0)
+        writer.append(ChunkItem.subscriptions(at: last))
         return writer.bytes
     }
 

@@ -39,13 +39,17 @@ public struct FlowStep: Equatable, Sendable {
         /// How far the session has come with all that stands in the log, with packet identifier 0. The step's place is
         /// that of the last one which the receipts in it count.
         indirect case progress(SessionProgress)
+        /// The client has subscribed, with packet identifier 0.
+        indirect case subscribed(SessionSubscription)
+        /// It has ended the subscription of this filter, with packet identifier 0.
+        case unsubscribed(filter: [UInt8])
     }
 
     /// Whether the step is one of a message to the client.
     public var isOfDelivery: Bool {
         switch kind {
         case .sent, .acknowledged, .dispatched: true
-        case .received, .released, .mark, .progress: false
+        case .received, .released, .mark, .progress, .subscribed, .unsubscribed: false
         }
     }
 
@@ -54,11 +58,19 @@ public struct FlowStep: Equatable, Sendable {
         if case .progress(let progress) = kind { progress } else { nil }
     }
 
+    /// Whether the step is one of the session as a whole, and matters to who takes that up alone.
+    public var isOfSession: Bool {
+        switch kind {
+        case .progress, .subscribed, .unsubscribed: true
+        case .received, .released, .sent, .acknowledged, .dispatched, .mark: false
+        }
+    }
+
     /// The message that a session is sent, or was dispatched; nil of other steps.
     package var name: MessageName? {
         switch kind {
         case .sent(let name), .dispatched(let name): name
-        case .received, .released, .acknowledged, .mark, .progress: nil
+        case .received, .released, .acknowledged, .mark, .progress, .subscribed, .unsubscribed: nil
         }
     }
 

@@ -128,7 +128,7 @@ public enum LogEntry {
     /// The will of a session's connection: its length │ Client Identifier │ epoch │ number │ `LogMessage`.
     public static let willKind: UInt8 = 2
     /// What has become of a packet identifier of a session, what a share group has dispatched to it, how far it has
-    /// come, or that a node takes it up: its length │ Client Identifier │ `FlowStep`.
+    /// come, what its client subscribes to, or that a node takes it up: its length │ Client Identifier │ `FlowStep`.
     public static let stepKind: UInt8 = 3
 
     /// Appends a message.
@@ -164,6 +164,9 @@ public enum LogEntry {
         case .received(let digest): count += VariableInteger.size(of: UInt64(digest))
         case .sent, .dispatched: count += 8
         case .progress(let progress): count += byteCount(of: progress)
+        case .subscribed(let subscription):
+            count += 1 + VariableInteger.size(of: UInt64(subscription.terms)) + byteCount(ofFilter: subscription.filter)
+        case .unsubscribed(let filter): count += byteCount(ofFilter: filter)
         case .mark, .released, .acknowledged: break
         }
         bytes.append(stepKind)
@@ -172,10 +175,12 @@ public enum LogEntry {
         append(step, to: &bytes)
     }
 
-    /// epoch │ number │ packet identifier │ kind │ [digest, name 8, or progress] │ 2 for each identifier whose flow has
-    /// ended
+    /// epoch │ number │ packet identifier │ kind │ [digest, name 8, progress, subscription, or filter] │ 2 for each
+    /// identifier whose flow has ended
     ///
-    ///     progress: streams │ partitions │ record of each │ receipts │ (packet identifier │ digest)*
+    ///     progress: streams │ partitions │ record of each │ 0, or the record before subscriptions and 1 │ receipts
+    ///       │ (packet identifier │ digest)*
+    ///     subscription: 1 if it wants retained messages, else 0 │ terms │ filter's length │ filter
     private static func append(_ step: FlowStep, to bytes: inout [UInt8]) {
         VariableInteger.append(step.place.epoch, to: &bytes)
         VariableInteger.append(step.place.number, to: &bytes)
@@ -196,6 +201,13 @@ public enum LogEntry {
         case .progress(let progress):
             bytes.append(6)
             append(progress, to: &bytes)
+        case .subscribed(let subscription):
+            bytes += [7, subscription.wantsRetained ? 1 : 0]
+            VariableInteger.append(UInt64(subscription.terms), to: &bytes)
+            append(filter: subscription.filter, to: &bytes)
+        case .unsubscribed(let filter):
+            bytes.append(8)
+            append(filter: filter, to: &bytes)
         }
         for identifier in step.finished { bytes += [UInt8(identifier >> 8), UInt8(identifier & 0xff)] }
     }
@@ -218,9 +230,17 @@ public enum LogEntry {
         case 6:
             guard let progress = readProgress(&reader) else { return nil }
             kind = .progress(progress)
+        case 7:
+            guard let flag = reader.byte(), flag < 2, let terms = reader.integer().flatMap({ UInt32(exactly: $0) }),
+                let filter = reader.counted()
+            else { return nil }
+            kind = .subscribed(SessionSubscription(filter: Array(filter), terms: terms, wantsRetained: flag == 1))
+        case 8:
+            guard let filter = reader.counted() else { return nil }
+            kind = .unsubscribed(filter: Array(filter))
         default: return nil
         }
-        // A mark, what was dispatched and progress have no packet identifier, and all others have one.
+        // A mark, what was dispatched and what is of the session have no packet identifier, and all others have one.
         guard (packetIdentifier == 0) == (code == 0 || code >= 5) else { return nil }
         var step = FlowStep(kind, packetIdentifier, at: FlowStep.Place(epoch: epoch, number: number))
         guard step.isOfDelivery || reader.isAtEnd else { return nil }
@@ -231,13 +251,22 @@ public enum LogEntry {
         return step
     }
 
-    // MARK: How far a session has come
+    // MARK: What is of a session as a whole
+
+    private static func byteCount(ofFilter filter: [UInt8]) -> Int {
+        VariableInteger.size(of: UInt64(filter.count)) + filter.count
+    }
+
+    private static func append(filter: [UInt8], to bytes: inout [UInt8]) {
+        filter.withUnsafeBytes { VariableInteger.append(counted: $0, to: &bytes) }
+    }
 
     private static func byteCount(of progress: SessionProgress) -> Int {
         var count = VariableInteger.size(of: UInt64(progress.streams))
         count += VariableInteger.size(of: UInt64(progress.sequences.count))
         count += VariableInteger.size(of: UInt64(progress.receipts.count))
         for sequence in progress.sequences { count += VariableInteger.size(of: sequence) }
+        count += VariableInteger.size(of: progress.subscriptionsAfter.map { $0 + 1 } ?? 0)
         for receipt in progress.receipts {
             count += VariableInteger.size(of: UInt64(receipt.packetIdentifier)) + VariableInteger.size(of: UInt64(receipt.digest))
         }
@@ -248,6 +277,7 @@ public enum LogEntry {
         VariableInteger.append(UInt64(progress.streams), to: &bytes)
         VariableInteger.append(UInt64(progress.sequences.count), to: &bytes)
         for sequence in progress.sequences { VariableInteger.append(sequence, to: &bytes) }
+        VariableInteger.append(progress.subscriptionsAfter.map { $0 + 1 } ?? 0, to: &bytes)
         VariableInteger.append(UInt64(progress.receipts.count), to: &bytes)
         for receipt in progress.receipts {
             VariableInteger.append(UInt64(receipt.packetIdentifier), to: &bytes)
@@ -263,7 +293,8 @@ public enum LogEntry {
             guard let sequence = reader.integer() else { return nil }
             progress.sequences.append(sequence)
         }
-        guard let receiptCount = reader.integer() else { return nil }
+        guard let after = reader.integer(), let receiptCount = reader.integer() else { return nil }
+        progress.subscriptionsAfter = after == 0 ? nil : after - 1
         for _ in 0..<receiptCount {
             guard let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), packetIdentifier > 0,
                 let digest = reader.integer().flatMap({ UInt32(exactly: $0) })

@@ -22,10 +22,14 @@ public struct SessionProgress: Hashable, Sendable {
     public var streams: UInt32
     /// In the order of their packet identifiers.
     public var receipts: [Receipt]
+    /// In the partition of the session's own steps: the last record behind which a subscription may stand that the
+    /// session's record in the cluster has not; nil for none.
+    public var subscriptionsAfter: UInt64?
 
     /// As it stands in the log.
-    public init(sequences: [UInt64], streams: UInt32, receipts: [Receipt] = []) {
+    public init(sequences: [UInt64], streams: UInt32, receipts: [Receipt] = [], subscriptionsAfter: UInt64? = nil) {
         (self.sequences, self.streams, self.receipts) = (sequences, streams, receipts)
+        self.subscriptionsAfter = subscriptionsAfter
     }
 
     /// The same of positions, as the node that writes it knows them.
@@ -47,5 +51,20 @@ public struct SessionProgress: Hashable, Sendable {
     private static func digest(of positions: LogPositions) -> UInt32 {
         let digest = positions.places.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ ($1?.stream ?? 0)) &* 0x100_0000_01b3 }
         return UInt32(truncatingIfNeeded: digest ^ digest >> 32)
+    }
+}
+
+/// A subscription of a session, as the cluster's log has it until the session's record does.
+public struct SessionSubscription: Hashable, Sendable {
+    /// Without `$share/NAME/`: those stand in the record before they count.
+    public var filter: [UInt8]
+    /// As its row in the store has them.
+    public var terms: UInt32
+    /// Whether the client is to get the retained messages that match.
+    public var wantsRetained: Bool
+
+    /// A subscription to topics that this filter matches.
+    public init(filter: [UInt8], terms: UInt32, wantsRetained: Bool) {
+        (self.filter, self.terms, self.wantsRetained) = (filter, terms, wantsRetained)
     }
 }

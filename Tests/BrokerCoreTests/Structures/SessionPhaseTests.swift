@@ -33,7 +33,7 @@ import Testing
         moves.change(phaseOf: session, to: .replaying(replay))
         #expect(!session.isMoving && session.export == nil && session.replay === replay && session.isReplaying)
         #expect(!session.isRestored)
-        replay.restoration = SessionRestoration(savedBy: 1)
+        replay.restoration = SessionRestoration(SessionRestoration.Saved(epoch: 1), partition: 0)
         #expect(session.isRestored)
         moves.change(phaseOf: session, to: .replaying(nil))
         #expect(session.isReplaying && session.replay == nil && !session.isRestored)

@@ -233,6 +233,11 @@ struct BundleTests {
             (.mark, 0), (.received(digest: 0), 1), (.received(digest: .max), 65535), (.released, 256), (.acknowledged, 7),
             (.sent(MessageName(rawValue: .max)), 1), (.sent(.none), 65535), (.dispatched(MessageName(rawValue: 9)), 0),
             (.progress(SessionProgress(sequences: [7, .max, 0], streams: .max)), 0),
+            (.progress(SessionProgress(sequences: [], streams: 1, subscriptionsAfter: 0)), 0),
+            (.progress(SessionProgress(sequences: [3], streams: 1, subscriptionsAfter: 1 << 40)), 0),
+            (.subscribed(SessionSubscription(filter: Array("a/+".utf8), terms: .max, wantsRetained: true)), 0),
+            (.subscribed(SessionSubscription(filter: [], terms: 0, wantsRetained: false)), 0),
+            (.unsubscribed(filter: Array("a/#".utf8)), 0), (.unsubscribed(filter: []), 0),
             (.progress(SessionProgress(sequences: [1], streams: 0, receipts: [.init(packetIdentifier: 65535, digest: .max)])), 0),
         ] as [(FlowStep.Kind, UInt16)])
     func `a step names its session, its place, its packet identifier and what has become of that`(
@@ -256,7 +261,7 @@ struct BundleTests {
                 }
                 #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
             }
-            // What was dispatched, a mark and progress have no packet identifier, and all others have one.
+            // What was dispatched, a mark and what is of the session have no packet identifier; all others have one.
             let other = FlowStep(kind, packetIdentifier == 0 ? 1 : 0, at: .start)
             #expect(read(record(["a"]) + Bundle.encode(.step(session: session, other)))?.isWhole == false)
         }
@@ -271,7 +276,7 @@ struct BundleTests {
             let step = FlowStep(.progress(progress), 0, at: place)
             let entry = Bundle.encode(.step(session: session, step))
             // Each second one of each session that moves.
-            #expect(entry.count == 53)
+            #expect(entry.count == 54)
             let others =
                 Bundle.encode(.step(session: session, FlowStep(.acknowledged, 1, at: place)))
                 + Bundle.encode(.step(session: session, .nothing)) + Bundle.encode(.gone(NodeID(6)))
@@ -318,7 +323,7 @@ struct BundleTests {
         [UInt8(97)].withUnsafeBytes { session in
             var entry = Bundle.encode(.step(session: session, .nothing))
             #expect(entry == [3, 6, 1, 97, 0, 0, 0, 0] && read(record([]) + entry)?.isWhole == true)
-            entry[7] = 7
+            entry[7] = 9
             #expect(read(record([]) + entry)?.isWhole == false)
         }
     }

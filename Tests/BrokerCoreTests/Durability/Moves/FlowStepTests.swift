@@ -138,19 +138,20 @@ import Testing
 
     @Test func `a record knows what was received before its places`() {
         let (cluster, publisher, subscriber) = quiet()
+        let count = cluster.records.count
         cluster.logs = false
         publish(publisher, "1")
         publisher.lose()
         cluster.log()
         cluster.read(0)
         cluster.saveLogPositions()
-        #expect(cluster.records.count == 1 && cluster.replayedCount == 0)
+        #expect(cluster.records.count == count + 1 && cluster.replayedCount == 0)
         cluster.lose(0)
         publisher.connectionIsGone()
         cluster.logs = true
         cluster.connect(publisher, to: 1)
         #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
-        #expect(cluster.firstReplayed != 1 && subscriber.texts == ["1"])
+        #expect(cluster.firstReplayed ?? .max > UInt64(count + 1) && subscriber.texts == ["1"])
     }
 
     @Test func `PUBCOMP waits until the log has the release, and the identifier is free then on whatever node`() {

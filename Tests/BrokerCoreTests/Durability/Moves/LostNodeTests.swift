@@ -65,13 +65,14 @@ import Testing
     }
 
     /// Many sessions of a node that have done all of `done` messages, and had them a second ago; the cluster has stored
-    /// nothing of them since they began.
+    /// nothing of them since they began, or since they have subscribed.
     private func many(
-        _ count: Int, shards: Int, done: Int, qos: QoS = .atLeastOnce
+        _ count: Int, shards: Int, done: Int, qos: QoS = .atLeastOnce, storesSubscriptions: Bool = false
     ) -> (MovingCluster, clients: [TestClient], publisher: TestClient) {
         let cluster = MovingCluster(shards: shards)
         let clients = (0..<count).map { cluster.lasting(EncodedString(Array("c\($0)".utf8)) ?? "", on: 0, "a") }
         let publisher = cluster.lasting("publisher", on: 1)
+        if storesSubscriptions { cluster.saveLogPositions() }
         cluster.storesSaves = false
         publish(cluster, publisher, 0..<done, qos: qos)
         cluster.saveLogPositions()
@@ -119,8 +120,9 @@ import Testing
         let (cluster, clients, publisher) = many(10, shards: 1, done: 2)
         func entries() -> Int { cluster.progress().count }
         let count = entries()
-        // The publisher's among them, which has come just now.
-        #expect(count == 11)
+        // One beside each subscription, and one of each session that was given something; the publisher's among them,
+        // which has come just now.
+        #expect(count == 10 + 11)
         publisher.publish("b", "", qos: .atLeastOnce)
         cluster.run()
         for _ in 0..<3 { cluster.saveLogPositions() }
@@ -138,7 +140,7 @@ import Testing
     @Test(arguments: [false, true]) func `a session is read from where it was a second ago, and not from what is stored`(
         remembers: Bool
     ) {
-        let (cluster, clients, publisher) = many(1, shards: 1, done: 300)
+        let (cluster, clients, publisher) = many(1, shards: 1, done: 300, storesSubscriptions: true)
         cluster.remembersProgress = remembers
         publish(cluster, publisher, 300..<303)
         #expect(texts(of: clients, of: cluster) == [texts(300..<303)])
@@ -207,22 +209,198 @@ import Testing
         #expect(again.texts.contains("0") && again.texts.suffix(2) == ["4", "5"])
     }
 
-    @Test func `SUBACK and UNSUBACK wait until the cluster has stored what they say`() {
+    @Test func `SUBACK and UNSUBACK of share groups wait until the cluster has stored what they say`() {
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0)
         cluster.storesSaves = false
-        client.subscribe("a", qos: .atLeastOnce)
+        client.subscribe("$share/g/a", qos: .atLeastOnce)
         cluster.run()
         #expect(answers(client) == [0, 0])
         // One is under way at a time.
         let count = cluster.savedCount
-        client.subscribe("b", qos: .atLeastOnce)
-        client.unsubscribe("b")
+        client.subscribe("$share/g/b", qos: .atLeastOnce)
+        client.unsubscribe("$share/g/b")
         cluster.run()
         #expect(cluster.savedCount == count)
         cluster.storeSaves()
         #expect(answers(client) == [2, 1])
         #expect(cluster.savedCount == count + 1)
+    }
+
+    @Test func `SUBACK and UNSUBACK wait for the log, and no record is written for them`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0)
+        let count = cluster.savedCount
+        cluster.logs = false
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        client.subscribe("b", qos: .atLeastOnce)
+        client.unsubscribe("a")
+        cluster.run()
+        #expect(answers(client) == [0, 0])
+        cluster.logs = true
+        cluster.run()
+        #expect(answers(client) == [2, 1] && cluster.savedCount == count)
+        // The record has it with the next positions, once.
+        cluster.saveLogPositions()
+        #expect(cluster.savedCount == count + 1)
+        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2, topic: "b")
+        #expect(client.texts == texts(0..<2))
+    }
+
+    @Test func `what the log does not take of a subscription waits for the record`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0)
+        (cluster.logs, cluster.storesSaves) = (false, false)
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        cluster.collect()
+        cluster.loseUnlogged()
+        cluster.core(0, name).received(.logFailed(through: .max >> 1, FailedBatches(partitions: .max, isRefused: true)))
+        cluster.run()
+        #expect(answers(client) == [0, 0] && client.isConnected)
+        cluster.storeSaves()
+        #expect(answers(client) == [1, 0])
+        cluster.logs = true
+        cluster.lose(0)
+        let again = cluster.nodes[1].client("client")
+        cluster.connect(again, to: 1)
+        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2)
+        #expect(again.texts == texts(0..<2))
+    }
+
+    @Test(arguments: [1, 3], [false, true])
+    func `subscriptions that are acknowledged are there when the node and its record of them are gone`(
+        shards: Int, remembers: Bool
+    ) {
+        let cluster = MovingCluster(nodes: 3, shards: shards)
+        cluster.remembersProgress = remembers
+        let client = cluster.lasting("client", on: 0)
+        let publisher = cluster.lasting("publisher", on: 1)
+        // Of all that follows nothing comes into the record.
+        cluster.storesSaves = false
+        for filter in ["a", "b/#", "c"] as [TopicFilter] { client.subscribe(filter, qos: .atLeastOnce) }
+        client.unsubscribe("c")
+        cluster.run()
+        #expect(answers(client) == [3, 1])
+        publish(cluster, publisher, 0..<3)
+        // The log says that these are done, which stands behind the subscriptions.
+        for _ in 0..<2 { cluster.saveLogPositions() }
+        client.unsubscribe("b/#")
+        client.subscribe("d", qos: .exactlyOnce)
+        cluster.run()
+        publish(cluster, publisher, 3..<5)
+        cluster.lose(0)
+        cluster.storesSaves = true
+        let again = cluster.nodes[2].client("client")
+        cluster.connect(again, to: 2)
+        #expect(again.connack?.sessionPresent == true && again.texts == texts(3..<5))
+        for (number, topic) in (["a", "b/x", "c", "d"] as [EncodedString]).enumerated() {
+            publish(cluster, publisher, 5 + number..<6 + number, topic: topic)
+        }
+        #expect(again.texts == ["3", "4", "5", "8"])
+    }
+
+    @Test func `a node has again what it had put into the log, when the session is lost with the one that had it since`() {
+        let cluster = MovingCluster(nodes: 3)
+        let client = cluster.lasting("client", on: 0)
+        // Of all that follows nothing comes into the record.
+        cluster.storesSaves = false
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        #expect(answers(client) == [1, 0])
+        client.lose()
+        cluster.connect(client, to: 1)
+        cluster.lose(1)
+        client.connectionIsGone()
+        cluster.storesSaves = true
+        cluster.connect(client, to: 0)
+        #expect(client.connack?.sessionPresent == true)
+        publish(cluster, cluster.lasting("publisher", on: 2), 0..<1)
+        #expect(client.texts == ["0"])
+    }
+
+    @Test func `SUBACK waits for the record too where that is of an earlier claim, or to have what the log has not`() {
+        let cluster = MovingCluster(nodes: 3)
+        let client = cluster.lasting("client", on: 0)
+        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2)
+        client.lose()
+        cluster.run()
+        cluster.storesSaves = false
+        cluster.connect(client, to: 0)
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        #expect(client.isConnected && answers(client) == [0, 0])
+        cluster.storeSaves()
+        #expect(answers(client) == [1, 0])
+        // One packet with both: the record is under way when the log has its part.
+        (cluster.logs, cluster.storesSaves) = (false, false)
+        client.subscribe(
+            (["b", "$share/g/c"] as [TopicFilter]).map {
+                Subscription(filter: $0, options: SubscriptionOptions(maximumQoS: .atLeastOnce))
+            })
+        cluster.run()
+        cluster.logs = true
+        cluster.run()
+        #expect(answers(client) == [1, 0])
+        cluster.storeSaves()
+        #expect(answers(client) == [2, 0])
+        // By the new subscription nothing comes that was published before it.
+        cluster.lose(0)
+        let again = cluster.nodes[2].client("client")
+        cluster.connect(again, to: 2)
+        #expect(again.connack?.sessionPresent == true && again.texts.isEmpty)
+    }
+
+    @Test(arguments: [false, true]) func `what the servers have lost of subscriptions is in the record`(isOtherStream: Bool) {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0)
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        let count = cluster.savedCount
+        let core = cluster.core(0, name)
+        core.received(isOtherStream ? .logBegins(0, after: LogPositions.Place(sequence: 0, stream: 6)) : .logIsCut(0, at: 0))
+        cluster.nodes[0].settle()
+        cluster.collect()
+        #expect(cluster.savedCount == count + 1)
+        core.received(.logIsCut(0, at: 0))
+        cluster.nodes[0].settle()
+        cluster.collect()
+        #expect(cluster.savedCount == count + 1)
+    }
+
+    @Test func `while the log has no room, SUBACK waits for the record`() {
+        let cluster = MovingCluster()
+        let client = cluster.lasting("client", on: 0)
+        cluster.core(0, name).received(.logLacksRoom(1))
+        let (records, saved) = (cluster.records.count, cluster.savedCount)
+        cluster.storesSaves = false
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        #expect(answers(client) == [0, 0] && cluster.records.count == records && cluster.savedCount == saved + 1)
+        cluster.storeSaves()
+        #expect(answers(client) == [1, 0])
+    }
+
+    @Test func `a subscription of an earlier session of the client does not come back`() {
+        let cluster = MovingCluster(nodes: 3)
+        let client = cluster.lasting("client", on: 0)
+        cluster.storesSaves = false
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        client.lose()
+        cluster.storesSaves = true
+        cluster.connect(client, to: 1, clean: true)
+        client.subscribe("b", qos: .atLeastOnce)
+        cluster.run()
+        cluster.lose(1)
+        let again = cluster.nodes[2].client("client")
+        cluster.connect(again, to: 2)
+        #expect(again.connack?.sessionPresent == true)
+        let publisher = cluster.lasting("publisher", on: 2)
+        publish(cluster, publisher, 0..<1)
+        publish(cluster, publisher, 1..<2, topic: "b")
+        #expect(again.texts == ["1"])
     }
 
     @Test func `CONNACK of a new session waits for the cluster, one of a session that is known or that ends does not`() {

@@ -187,13 +187,16 @@ struct MoveStorm {
     }
 
     /// The reader subscribes, or acknowledges some of what it has got.
-    private func look() {
-        guard reader.isConnected else { return }
+    private mutating func look() {
+        guard reader.isConnected, let node = places.last else { return }
         if !hasLooked {
             reader.beginSubscribe([Subscription(filter: "shelf/+", options: SubscriptionOptions(maximumQoS: .atLeastOnce))])
+            cluster.nodes[node].settle()
+            // SUBACK waits for the log.
+            for _ in 0..<3 { cluster.log(someOf: node, using: &random) }
         }
         for packet in reader.publishesOfConnection.prefix(30) { reader.acknowledge(.puback, packet.packetIdentifier ?? 0) }
-        if let node = places.last { cluster.nodes[node].settle() }
+        cluster.nodes[node].settle()
     }
 
     /// Whether the reader has SUBACK.

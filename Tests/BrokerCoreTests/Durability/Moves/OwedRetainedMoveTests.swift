@@ -38,6 +38,22 @@ import Testing
         #expect(Set(client.texts) == all)
     }
 
+    @Test func `what a session waits for is known of the log, if its record does not say so yet`() {
+        let cluster = MovingCluster(nodes: 3)
+        for number in 0..<count { cluster.retain("r/\(number)", "\(number)") }
+        let client = cluster.lasting("client", on: 0)
+        client.acknowledgement = .manual
+        cluster.storesSaves = false
+        client.subscribe("r/+", qos: .atLeastOnce)
+        cluster.run()
+        #expect(client.messages.count > 0)
+        cluster.lose(0)
+        cluster.storesSaves = true
+        let again = cluster.nodes[1].client("client")
+        comeBack(again, to: 1, of: cluster)
+        #expect(Set(again.texts) == all)
+    }
+
     @Test(arguments: [1, 3]) func `what was queued and not acknowledged comes again, also if its node was killed before`(
         shards: Int
     ) {
