@@ -137,6 +137,19 @@ class Receiver:
             self.wire.acknowledge(PUBCOMP, packet.identifier)
 
 
+def subscriptions_are_there(clients: dict[str, PatientWire], node: Node):
+    """Each client comes to the node, and gets what is published on the topic of its name."""
+    publisher, _ = connect(node, "", clean=True, properties=b"")
+    for name, before in clients.items():
+        before.close()
+        wire, present = connect(node, name)
+        assert present
+        publisher.publish(name, name, qos=1)
+        assert publisher.receive(PUBACK) is not None
+        assert text_of(wire.receive(PUBLISH, seconds=20)) == name
+        wire.close()
+
+
 def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
     chance = random.Random(SEED)
     site = Site(program, tmp_path, keeps=True)
@@ -149,6 +162,7 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
             receiver.wire, present = connect(victim, name)
             assert not present
             receiver.wire.subscribe(name, QOS[name])
+        newcomers = {name: connect(victim, name)[0] for name in ("new0", "new1", "new2")}
         for number in range(ROUNDS):
             sender = Sender(site.nodes[0].port, first)
             time.sleep(chance.uniform(0.5, 2))
@@ -159,6 +173,10 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
                     receivers[name].sip(chance)
             time.sleep(chance.uniform(0.5, 3))
             receivers[HOLDER].hold()
+            if number == 0:
+                # What is acknowledged now stands in the log, and in no record yet.
+                for name, wire in newcomers.items():
+                    wire.subscribe(name, 1)
             victim.broker.kill()
             shutil.rmtree(victim.store)
             if number == 0:
@@ -168,6 +186,8 @@ def test_sessions_outlive_their_node_and_its_disk(program, tmp_path):
                 receiver.wire, present = connect(site.nodes[chance.randrange(2)], name)
                 assert present, f"round {number}, seed {SEED}: the session of {name} is gone"
             sender.end()
+            if number == 0:
+                subscriptions_are_there(newcomers, site.nodes[0])
             # Also what is published from now on comes, so that subscriptions are live.
             late = Sender(site.nodes[1].port, sender.next)
             time.sleep(1)
