@@ -39,21 +39,16 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
         public var retriesMax: Int
         public var accessCacheSeconds: UInt64
         public var accessJitterSeconds: UInt64
-        /// What the user names of this back end begin with, before an underscore; nil for any.
-        public var prefix: String?
-        /// Those of others.
-        public var otherPrefixes: [String]
 
         public init(
             userTarget: String, superuserTarget: String? = nil, accessTarget: String? = nil, responses: Responses = .status,
             usesForms: Bool = false, method: String = "POST", userAgent: String = "mosquitto", retriesMax: Int = 0,
-            accessCacheSeconds: UInt64 = 0, accessJitterSeconds: UInt64 = 0, prefix: String? = nil, otherPrefixes: [String] = []
+            accessCacheSeconds: UInt64 = 0, accessJitterSeconds: UInt64 = 0
         ) {
             (self.userTarget, self.superuserTarget, self.accessTarget) = (userTarget, superuserTarget, accessTarget)
             (self.responses, self.usesForms, self.method) = (responses, usesForms, method)
             (self.userAgent, self.retriesMax) = (userAgent, retriesMax)
             (self.accessCacheSeconds, self.accessJitterSeconds) = (accessCacheSeconds, accessJitterSeconds)
-            (self.prefix, self.otherPrefixes) = (prefix, otherPrefixes)
         }
     }
 
@@ -75,10 +70,6 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
             return nil
         }
         let user = userName.description
-        guard isOurs(user) else {
-            reply(.next(.unknownUser))
-            return nil
-        }
         let steps = GoAuthSteps()
         ask(
             settings.userTarget,
@@ -170,11 +161,6 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
             case .failure: reply(TopicDecision(isAllowed: false, milliseconds: 1000))
             }
         }
-    }
-
-    private func isOurs(_ user: String) -> Bool {
-        if let prefix = settings.prefix { return user.hasPrefix("\(prefix)_") }
-        return !settings.otherPrefixes.contains { user.hasPrefix("\($0)_") }
     }
 
     /// The service is not asked again.
@@ -276,5 +262,35 @@ private final class GoAuthSteps: AbandonedLogin {
             return state.call
         }
         call?.cancel()
+    }
+}
+
+/// A back end of go-auth that is not asked about users whose names begin with the prefix of another one.
+public final class PrefixedLoginSource: LoginSource {
+    private let source: any LoginSource
+    private let otherPrefixes: [String]
+
+    /// - Parameters:
+    ///   - source: the back end.
+    ///   - otherPrefixes: those of the others, which stand in front of the first underscore of a name.
+    public init(_ source: any LoginSource, otherPrefixes: [String]) {
+        (self.source, self.otherPrefixes) = (source, otherPrefixes)
+    }
+
+    public var name: String { source.name }
+
+    public func isAsked(about userName: EncodedString?) -> Bool {
+        guard let name = userName?.bytes, let end = name.firstIndex(of: UInt8(ascii: "_")) else { return true }
+        return !otherPrefixes.contains { name[..<end].elementsEqual($0.utf8) }
+    }
+
+    public func decide(
+        _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> (any AbandonedLogin)? {
+        source.decide(question, reply: reply)
+    }
+
+    public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
+        isAsked(about: userName) && source.keeps(userName, of: (earlier as? PrefixedLoginSource)?.source ?? earlier)
     }
 }

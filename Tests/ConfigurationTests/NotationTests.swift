@@ -186,7 +186,7 @@ import Testing
             #expect(goAuth.cachesAnswers && goAuth.loginCacheSeconds == 300 && goAuth.usesTLS && !goAuth.verifiesPeer)
             #expect(
                 result.texts.contains {
-                    $0.hasSuffix("\(prefix)hasher: it has no effect here: files say of each hash themselves how it was made.")
+                    $0.hasSuffix("\(prefix)hasher: it has no effect here: hashes say themselves how they were made.")
                 })
             #expect(result.texts.contains { $0.contains("anybody between here and users can read the passwords") })
         }
@@ -221,6 +221,30 @@ import Testing
     func `each back end of go-auth can be registered for what it is asked`(backEnd: String) {
         let lines = "auth_plugin go-auth.so\nauth_opt_backends \(backEnd)\nauth_opt_\(backEnd)_register user, acl\nlistener 1\n"
         #expect(!read(lines).texts.contains { $0.contains("go-auth has no such option") }, "\(read(lines).texts)")
+    }
+
+    @Test func `what go-auth would do with names of users, and is not done, is an error; what is not needed is said`() {
+        let lines = "auth_plugin go-auth.so\nauth_opt_backends redis\nlistener 1\n"
+        for option in ["strip_prefix", "use_clientid_as_username"] {
+            #expect(read("\(lines)auth_opt_\(option) true\n").texts.contains { $0.contains("found \"true\", expected false: ") })
+            #expect(!read("\(lines)auth_opt_\(option) false\n").hasErrors)
+        }
+        for option in [
+            "pg_hasher", "redis_hasher_cost", "files_hasher_salt_encoding", "hasher", "cache_host", "exhaust_backend_first",
+        ] {
+            let texts = read("\(lines)auth_opt_\(option) 1\n").texts
+            #expect(texts.contains { $0.contains(option) && !$0.contains("no such option") }, "\(texts)")
+        }
+    }
+
+    @Test func `a back end has a prefix of its own only if each of them has one`() throws {
+        func prefixes(_ text: String) -> [String]? {
+            let lines = "listener 1\nauth_plugin go-auth.so\nauth_opt_backends redis, ldap\nauth_opt_check_prefix true\n"
+            let result = read("\(lines)auth_opt_prefixes \(text)\n")
+            return result.configuration.listeners[0].security.logins.goAuth?.prefixes?.map(\.prefix)
+        }
+        #expect(prefixes("a, b") == ["a", "b"])
+        #expect(prefixes("a") == nil)
     }
 
     @Test func `a back end that is not asked for topics lets nobody do everything`() {
@@ -332,6 +356,8 @@ import Testing
         #expect(database.host == "db" && database.port == 5433 && database.database == "d" && database.user == "u")
         #expect(database.password == "p" && database.userQuery == "SELECT $1" && database.accessQuery == "SELECT $2")
         #expect(database.superuserQuery == nil && database.encryption == .require)
+        let plain = "listener 1\nplugin go-auth.so\nplugin_opt_backends postgres\nplugin_opt_pg_host db\n"
+        #expect(read(plain).configuration.listeners[0].security.logins.goAuth?.postgreSQL.encryption == .verifyFull)
         #expect(goAuth.redis.host == "r" && goAuth.redis.port == 6379 && goAuth.redis.database == 0)
         #expect(goAuth.redis.password == "q" && goAuth.redis.disablesSuperuser)
         #expect(

@@ -241,6 +241,26 @@ import Testing
         #expect(!tally.isDown && lines.value.last == "The login source ldap answers again.")
     }
 
+    @Test func `a source whose user it cannot be is not asked`() {
+        final class Picky: LoginSource {
+            let name = "picky"
+            func isAsked(about userName: EncodedString?) -> Bool { userName == "mine" }
+            func decide(
+                _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
+            ) -> (any AbandonedLogin)? {
+                reply(.failed("is down"))
+                return nil
+            }
+            func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool { true }
+        }
+        ask(chain(Picky()), "yours")
+        #expect(last?.refusal == .notAuthorized && tallies.tally("picky").counts.asked == 0)
+        ask(chain(Picky(), Source("file", allowed("file"))), "yours")
+        #expect(last?.refusal == nil)
+        ask(chain(Picky()), "mine")
+        #expect(last?.refusal == .serverUnavailable && tallies.tally("picky").counts.failed == 1)
+    }
+
     @Test func `an explanation says which answers are remembered`() {
         let source = Source("ldap", allowed("ldap"))
         let chain = chain(source, memory: LoginMemory(LoginCache(), .init(seconds: 0, staleSeconds: 60)))

@@ -33,7 +33,6 @@ extension BuiltInPlugin {
             PluginOption(name: name, expected: "true or false", isRight: { ["true", "false"].contains($0) })
         }
         func ignored(_ name: String, _ reason: String) -> PluginOption { PluginOption(name: name, withoutEffect: reason) }
-        let hashing = "files say of each hash themselves how it was made"
         let logging = "log_type and log_dest say what is logged, and where"
         let cache = "answers are remembered in the broker's own memory"
         let opening = "a database is opened when it is first asked, and anew after an error"
@@ -81,6 +80,11 @@ extension BuiltInPlugin {
             number("auth_cache_seconds"), number("auth_jitter_seconds"), number("acl_cache_seconds"), number("acl_jitter_seconds"),
             isTrueOrFalse("check_prefix"), PluginOption(name: "prefixes"),
             PluginOption(
+                name: "strip_prefix", expected: "false: a prefix is a part of the user's name", isRight: { $0 != "true" }),
+            PluginOption(
+                name: "use_clientid_as_username", expected: "false: a client is known by its user name", isRight: { $0 != "true" }),
+            ignored("exhaust_backend_first", "each back end is asked all that it is asked at the login"),
+            PluginOption(
                 name: "jwt_mode",
                 expected:
                     "files, with jwt_secret and jwt_acl_path: martlet_jwt_keys, martlet_introspection_url and the back end http do the "
@@ -102,12 +106,17 @@ extension BuiltInPlugin {
             ignored("sqlite_max_life_time", opening),
         ] + GoAuthConfiguration.BackEnd.allCases.map { register($0.rawValue) } + goAuthServerOptions + [
             ignored("cache_type", cache), ignored("cache_reset", cache), ignored("cache_refresh", cache),
+            ignored("cache_host", cache), ignored("cache_port", cache), ignored("cache_password", cache),
+            ignored("cache_db", cache), ignored("cache_mode", cache), ignored("cache_addresses", cache),
             ignored("log_level", logging),
-            ignored("log_dest", logging), ignored("log_file", logging), ignored("hasher", hashing),
-            ignored("hasher_iterations", hashing), ignored("hasher_keylen", hashing), ignored("hasher_algorithm", hashing),
-            ignored("hasher_salt_size", hashing), ignored("hasher_salt_encoding", hashing), ignored("hasher_cost", hashing),
-            ignored("hasher_memory", hashing), ignored("hasher_parallelism", hashing),
+            ignored("log_dest", logging), ignored("log_file", logging),
         ]
+            // In general, and of each back end that has hashes.
+            + ["", "files_", "pg_", "sqlite_", "redis_"].flatMap { owner in
+                [
+                    "", "_iterations", "_keylen", "_algorithm", "_salt_size", "_salt_encoding", "_cost", "_memory", "_parallelism",
+                ].map { ignored("\(owner)hasher\($0)", "hashes say themselves how they were made") }
+            }
     }()
 
     /// Of the back ends that are servers.

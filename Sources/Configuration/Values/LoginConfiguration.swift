@@ -96,7 +96,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         public var userQuery: String?
         public var superuserQuery: String?
         public var accessQuery: String?
-        public var encryption = Encryption.disable
+        /// That of go-auth's later versions unless the lines say otherwise.
+        public var encryption = Encryption.verifyFull
         public var authoritiesFile: String?
         public var certificateFile: String?
         public var keyFile: String?
@@ -181,7 +182,7 @@ public struct GoAuthConfiguration: Sendable, Equatable {
     public var redis = Redis()
     /// Of `ldap`.
     public var ldap = LDAPConfiguration()
-    /// What user names of the service begin with; nil where prefixes are not looked at.
+    /// What user names of each back end begin with, before an underscore; nil where prefixes are not looked at.
     public var prefixes: [(prefix: String, backEnd: BackEnd)]?
 
     /// What the back ends are asked that are not asked all.
@@ -282,7 +283,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
             checks[backEnd] = Set(words("\(backEnd.rawValue)_register").compactMap { Check(rawValue: $0) })
         }
         forgetUnasked()
-        guard isTrue("check_prefix") else { return }
+        // Of another number they are none, as there.
+        guard isTrue("check_prefix"), words("prefixes").count == words("backends").count else { return }
         prefixes = zip(words("prefixes"), backEnds).map { (prefix: $0, backEnd: $1) }
     }
 
@@ -315,7 +317,7 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         (postgreSQL.userQuery, postgreSQL.accessQuery) = (options["pg_userquery"], options["pg_aclquery"])
         let hasNone = noSuperusers || options["pg_disable_superuser"] == "true"
         postgreSQL.superuserQuery = hasNone ? nil : options["pg_superquery"]
-        postgreSQL.encryption = options["pg_sslmode"].flatMap { PostgreSQL.Encryption(rawValue: $0) } ?? .disable
+        postgreSQL.encryption = options["pg_sslmode"].flatMap { PostgreSQL.Encryption(rawValue: $0) } ?? .verifyFull
         postgreSQL.authoritiesFile = options["pg_sslrootcert"]
         (postgreSQL.certificateFile, postgreSQL.keyFile) = (options["pg_sslcert"], options["pg_sslkey"])
         redis.host = options["redis_host"] ?? "localhost"

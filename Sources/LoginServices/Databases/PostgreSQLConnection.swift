@@ -67,7 +67,8 @@ final class PostgreSQLConnection {
         if let tls {
             try connection.send(Self.frame(nil, Self.number(80_877_103)))
             guard try connection.receive(1) == [UInt8(ascii: "S")] else {
-                throw SourceFailure("has no TLS, which pg_sslmode asks for", isLost: true)
+                throw SourceFailure(
+                    "has no TLS, which auth_opt_pg_sslmode asks for (verify-full where it is not written)", isLost: true)
             }
             try connection.startTLS(tls)
         }

@@ -104,19 +104,21 @@ struct LoginSourceReading {
             let memoryOfUsers = memory(
                 seconds: isCached ? goAuth.loginCacheSeconds : 0, jitter: isCached ? goAuth.loginJitterSeconds : 0,
                 staleSeconds: staleSeconds)
+            if let file = present[.passwordFile] { sources[.passwordFile] = (prefixed(file, .files, goAuth), nil) }
             if let source = source(goAuth, services) {
-                if goAuth.asks(.http, .user) { sources[.goAuth] = (source, memoryOfUsers) }
+                if goAuth.asks(.http, .user) { sources[.goAuth] = (prefixed(source, .http, goAuth), memoryOfUsers) }
                 let memoryOfRules = memory(
                     seconds: isCached ? goAuth.accessCacheSeconds : 0, jitter: goAuth.accessJitterSeconds, staleSeconds: 0)
                 rules = (source, memoryOfRules)
             }
             for (name, source) in databaseSources(goAuth, workers: workers, services) {
-                sources[name] = (source, memoryOfUsers)
+                let backEnds: [LoginSourceName: GoAuthConfiguration.BackEnd] = [.postgresql: .postgres, .redis: .redis]
+                sources[name] = (prefixed(source, backEnds[name] ?? .sqlite, goAuth), memoryOfUsers)
             }
             if logins.ldap.url == nil, goAuth.asks(.ldap, .user),
                 let source = directory(goAuth.ldap, "auth_opt_ldap_", nil, services)
             {
-                sources[.ldap] = (source, memoryOfUsers)
+                sources[.ldap] = (prefixed(source, .ldap, goAuth), memoryOfUsers)
             }
         }
         if logins.ldap.url != nil, let source = directory(logins.ldap, "martlet_ldap_", roles, services) {
@@ -134,6 +136,14 @@ struct LoginSourceReading {
         }
         return LoginChain(
             order.compactMap { sources[$0] }, rules: rules, tallies: services.tallies, report: services.report)
+    }
+
+    /// A back end of go-auth, asked about those users alone whose names may be its own.
+    private func prefixed(
+        _ source: any LoginSource, _ backEnd: GoAuthConfiguration.BackEnd, _ goAuth: GoAuthConfiguration
+    ) -> any LoginSource {
+        guard let prefixes = goAuth.prefixes else { return source }
+        return PrefixedLoginSource(source, otherPrefixes: prefixes.filter { $0.backEnd != backEnd }.map(\.prefix))
     }
 
     /// Back ends of go-auth are asked as its lines have them.
@@ -250,9 +260,7 @@ struct LoginSourceReading {
                 usesForms: goAuth.parametersMode == .form, method: goAuth.method, userAgent: goAuth.userAgent,
                 retriesMax: goAuth.retryCount,
                 accessCacheSeconds: goAuth.cachesAnswers ? UInt64(goAuth.accessCacheSeconds) : 0,
-                accessJitterSeconds: goAuth.cachesAnswers ? UInt64(goAuth.accessJitterSeconds) : 0,
-                prefix: goAuth.prefixes?.first { $0.backEnd == .http }?.prefix,
-                otherPrefixes: (goAuth.prefixes ?? []).filter { $0.backEnd != .http }.map(\.prefix)))
+                accessJitterSeconds: goAuth.cachesAnswers ? UInt64(goAuth.accessJitterSeconds) : 0))
     }
 
     /// The client of a service that the configuration names by its URL.

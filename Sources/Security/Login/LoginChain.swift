@@ -156,6 +156,10 @@ private final class ChainWalk: AbandonedLogin {
     func ask(_ index: Int) {
         guard index < chain.members.count else { return finish(isDecided: false) }
         let member = chain.members[index]
+        guard member.source.isAsked(about: userName) else {
+            if record(.next(.unknownUser), of: member.tally.name) { ask(index + 1) }
+            return
+        }
         let question = LoginQuestion(
             userName: userName, password: password, clientIdentifier: clientIdentifier, info: info, subject: subject,
             isLast: index == chain.members.count - 1)

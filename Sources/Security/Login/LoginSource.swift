@@ -17,8 +17,15 @@ public protocol LoginSource: AnyObject, Sendable {
     /// - Returns: what to tell when the client is gone; nil when nothing waits.
     func decide(_ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void) -> (any AbandonedLogin)?
 
+    /// Whether a user of that name may be the source's at all; of others it is not asked.
+    func isAsked(about userName: EncodedString?) -> Bool
+
     /// Whether a user whom a source of the same name has let in would be let in still, see `Authenticator.keeps`.
     func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool
+}
+
+extension LoginSource {
+    public func isAsked(about userName: EncodedString?) -> Bool { true }
 }
 
 /// Somewhere that rules are known for clients whom a source of logins has let in without any.

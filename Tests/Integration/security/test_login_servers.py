@@ -372,7 +372,7 @@ class TestPostgreSQL:
     ACCESS = "hostnossl all scram 127.0.0.1/32 scram-sha-256\nhostssl all scram 127.0.0.1/32 scram-sha-256\nhost all old 127.0.0.1/32 md5\nhostssl all plain 127.0.0.1/32 password\n"
 
     def lines(self, port, user, host="127.0.0.1", more="") -> str:
-        return self.LINES.replace("HOST", host).replace("PORT", str(port)).replace("USER", user) + more
+        return self.LINES.replace("HOST", host).replace("PORT", str(port)).replace("USER", user) + (more or "auth_opt_pg_sslmode disable\n")
 
     # A database is a second of work: all that is asked of one stands in one test.
     def test_users_and_their_topics_come_from_the_database(self, start_broker, program, server, authority):
@@ -403,6 +403,8 @@ class TestPostgreSQL:
         untrusted = start_broker(configuration=self.lines(database.port, "scram", more="auth_opt_pg_sslmode verify-ca\n"))
         assert log_in(untrusted, "bob", "b") == SERVER_UNAVAILABLE
         untrusted.wait_for_log("The login source postgresql does not answer: TLS: .*certificate")
+        # Who says nothing of TLS has what go-auth has then.
+        assert log_in(start_broker(configuration=self.lines(database.port, "plain", "localhost", full.splitlines(True)[1])), "bob", "b") == 0
         # What it says is told, and what it is told stays secret.
         database.ask("ALTER ROLE scram PASSWORD 'another'; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'scram';")
         assert log_in(broker, "bob", "b") == SERVER_UNAVAILABLE
@@ -426,7 +428,7 @@ LDAP = "allow_anonymous false\nmartlet_ldap_url ldap://127.0.0.1:PORT\nmartlet_l
 SOURCES = {
     "ldap": LDAP,
     "redis": TestRedis.LINES,
-    "postgresql": TestPostgreSQL.LINES.replace("HOST", "127.0.0.1").replace("USER", "u"),
+    "postgresql": TestPostgreSQL.LINES.replace("HOST", "127.0.0.1").replace("USER", "u") + "auth_opt_pg_sslmode disable\n",
 }  # fmt: skip
 
 

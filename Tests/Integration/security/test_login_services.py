@@ -364,6 +364,21 @@ class TestDatabase:
         database.commit()
         assert log_in(broker, "bob", "b") == NOT_AUTHORIZED and log_in(broker, "bob", "new") == 0
 
+    def test_a_name_with_a_prefix_is_asked_of_its_back_end_alone(self, start_broker, service, tmp_path):
+        names = ["db_ann", "web_ann", "ann", "odd_ann"]
+        self.make(tmp_path, [(name, go_auth_hash("database"), 0) for name in names], [])
+        users = service(lambda question: Answer(200 if question.values.get("password") == "service" else 404))
+        broker = start_broker(
+            configuration=self.LINES.replace("sqlite,files\nauth_opt_files_password_path {directory}/pw", "sqlite,http")
+            + f"auth_opt_http_host 127.0.0.1:{users.port}\nauth_opt_http_getuser_uri /user\nauth_opt_check_prefix true\nauth_opt_prefixes db,web\n"
+        )
+        assert log_in(broker, "db_ann", "database") == log_in(broker, "web_ann", "service") == 0
+        assert [values["username"] for values in users.asked("/user")] == ["web_ann"]
+        assert log_in(broker, "web_ann", "database") == log_in(broker, "db_eve", "service") == NOT_AUTHORIZED
+        for name in ("eve", "odd_eve"):
+            assert log_in(broker, name, "service") == 0, "without a prefix that is known everybody is asked"
+        assert log_in(broker, "ann", "database") == log_in(broker, "odd_ann", "database") == 0
+
     def test_a_database_that_is_not_there_keeps_nobody_of_the_file_out(self, start_broker, tmp_path):
         (tmp_path / "pw").write_text(f"carl:{go_auth_hash('c')}\n")
         broker = start_broker(configuration=self.LINES)
