@@ -86,6 +86,10 @@ import Testing
         house.broker.accessAnswer.client.objection = "the certificate is for the Client Identifier pump-7"
         #expect(ask(.line(8), true).object?["reason"]?.string == "No: the certificate is for the Client Identifier pump-7.")
         house.broker.accessAnswer.client.objection = nil
+        house.broker.accessAnswer.leavesLoginRulesOut = true
+        #expect(ask(.line(8), true).object?["remark"]?.string?.hasPrefix("A login may bring rules of its own") == true)
+        house.broker.accessAnswer.authority = "go_auth"
+        #expect(ask(.noRole, false).object?["reason"]?.string?.contains("go_auth is asked") == true)
         house.broker.accessAnswer.isKnownUser = false
         #expect(ask(.line(8), true).object?["reason"]?.string?.hasPrefix("No: no user is called anna") == true)
         let target = try #require(BanTarget(.user, "anna"))
@@ -96,7 +100,7 @@ import Testing
         #expect(house.get("may?action=publish&topic=a&listener=listener%209").status == 400)
     }
 
-    @Test func `a login is explained source by source, and no answer and no audit names the password or the token`() {
+    @Test func `a login is explained source by source, and no answer and no audit names the password or the token`() throws {
         var report = LoginTrialReport(.refused)
         (report.source, report.words) = ("password_file", "wrong password")
         report.steps = [
@@ -112,8 +116,18 @@ import Testing
         #expect(house.broker.auditLines.allSatisfy { !$0.contains("s3cret") && !$0.contains("eyJa") })
         report = LoginTrialReport(.allowed)
         (report.source, report.userName, report.isSuperuser, report.expiresAt) = ("jwt", "anna", true, 0)
+        report.access = house.broker.accessAnswer
+        report.access?.explanation = AccessExplanation(isAllowed: false, decider: .role("http"), file: nil)
         house.broker.loginReport = report
+        let both = house.send(.post, "logins/explain", #"{"action":"publish","topic":"a/b","qos":1,"retain":false}"#)
+        #expect(both.object?["may"]?.object?["reason"]?.string == "No: the role http denies it.")
+        let question = try #require(house.broker.trials.last?.question)
+        #expect(question.topic == "a/b" && question.qos == .atLeastOnce && question.retain == false)
+        for body in [#"{"topic":"a"}"#, #"{"action":"publish"}"#, #"{"action":"publish","topic":"a/#"}"#] {
+            #expect(house.send(.post, "logins/explain", body).status == 400)
+        }
         let allowed = house.send(.post, "logins/explain", "{}")
+        #expect(allowed.object?["may"] == .null)
         #expect(
             allowed.object?["reason"]?.string
                 == "jwt lets the client in as anna, whom no rule binds, until \(Timestamp.text(0)).")

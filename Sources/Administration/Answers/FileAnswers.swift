@@ -240,11 +240,19 @@ struct FileAnswers {
         /// Nil where a ban decides, and where there are no rules.
         let explanation: AccessExplanation?
         let client: AskedClient
+        let remark: String?
         let listener: String
 
         init(answer: AccessAnswer, question: AccessQuestion, listener: String) {
             (isAllowed, words, decider) = FileAnswers.judge(answer, question)
+            remark = Self.remark(answer)
             (explanation, client, self.listener) = (answer.ban == nil ? answer.explanation : nil, answer.client, listener)
+        }
+
+        private static func remark(_ answer: AccessAnswer) -> String? {
+            guard answer.leavesLoginRulesOut, answer.ban == nil, answer.client.objection == nil else { return nil }
+            return
+                "A login may bring rules of its own, which are asked first: martlet ctl login explain --publish TOPIC knows them."
         }
     }
 
@@ -253,6 +261,7 @@ struct FileAnswers {
         [
             .boolean("allowed", \.isAllowed),
             .text("reason", \.words),
+            .textOrNull("remark", help: "What the answer leaves out.", \.remark),
             .text(
                 "decided_by",
                 as: .choice(["line", "no_line", "role", "no_role", "default", "default_rule", "no_rules", "login", "ban"]),
@@ -289,6 +298,7 @@ struct FileAnswers {
             return (false, "No: \(ban.target.kind.rawValue) \(ban.target.who) is banned\(until), and cannot connect.", "ban")
         }
         if let objection = answer.client.objection { return (false, "No: \(objection).", "login") }
+        if answer.isSuperuser { return (true, "Yes: no rule binds the client, as its login says.", "login") }
         if answer.isKnownUser == false, let user = answer.client.userName {
             return (false, "No: no user is called \(user), so nobody can log in under that name.", "login")
         }
@@ -299,6 +309,9 @@ struct FileAnswers {
             return (true, "Yes: the listener has no access rules, so everybody may do everything.", "no_rules")
         }
         let (yes, file) = (explanation.isAllowed, explanation.file ?? "the access file")
+        if !yes, let authority = answer.authority {
+            return (false, "No rule allows it: \(authority) is asked when the client does it.", "login")
+        }
         let word = yes ? "Yes" : "No"
         return switch explanation.decider {
         case .line(let line): (yes, "\(word): \(file):\(line) \(yes ? "allows" : "denies") it.", "line")

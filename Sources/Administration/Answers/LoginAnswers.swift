@@ -18,13 +18,34 @@ struct LoginAnswers {
             clientIdentifier: try body.encoded("clientid") ?? "client",
             address: try body.text("address") ?? call.origin.address, listener: try listener(body))
         trial.certificate = try body.text("certificate")
+        trial.question = try question(body, of: trial)
         let asked = broker.listeners[trial.listener]
         call.target = (asked.hidesUserNames ? trial.userName?.tokenFingerprint : trial.userName?.withoutToken)?.description
         let abandon = broker.explain(trial) { report in
             guard let report else { return call.fail(.unavailable) }
-            call.answer(Self.resource.json(Explanation(report: report, listener: asked.name)))
+            call.answer(Self.resource.json(Explanation(report: report, listener: asked.name, question: trial.question)))
         }
         if !call.isAnswered { call.onGone = abandon }
+    }
+
+    /// What the client would do when it is in.
+    private func question(_ body: RequestBody, of trial: LoginTrial) throws(APIError) -> AccessQuestion? {
+        guard let word = try body.choice("action", AccessAction.allCases.map(\.rawValue)), let action = AccessAction(rawValue: word)
+        else {
+            guard !body.has("topic") else { throw .badRequest("action is missing: what is done with the topic.") }
+            return nil
+        }
+        guard let topic = TopicFilter(try body.required("topic")) else { throw .badRequest("topic is not a topic filter.") }
+        guard action == .subscribe || TopicName(topic.description) != nil else {
+            throw .badRequest("topic holds a wildcard, which only a subscription may.")
+        }
+        var question = AccessQuestion(
+            userName: trial.userName, clientIdentifier: trial.clientIdentifier, address: trial.address, action: action,
+            topic: topic,
+            listener: trial.listener)
+        question.qos = try body.integer("qos", 0...2).flatMap { UInt8(exactly: $0) }.flatMap { QoS(rawValue: $0) }
+        question.retain = try body.boolean("retain")
+        return question
     }
 
     private func listener(_ body: RequestBody) throws(APIError) -> Int {
@@ -39,6 +60,13 @@ struct LoginAnswers {
     struct Explanation {
         let report: LoginTrialReport
         let listener: String
+        let question: AccessQuestion?
+
+        /// Whether the client may do what was asked for.
+        var may: FileAnswers.Judgement? {
+            guard let question, let answer = report.access else { return nil }
+            return FileAnswers.Judgement(answer: answer, question: question, listener: listener)
+        }
 
         /// The result as a sentence.
         var words: String {
@@ -87,6 +115,9 @@ struct LoginAnswers {
                 "attributes", as: attributeResource, help: "What rules have for %{client_attrs.NAME}.", \.report.attributes),
             .texts("groups", help: "That the client has by its certificate.") { $0.report.memberships.groups.map(\.description) },
             .texts("roles", help: "Likewise.") { $0.report.memberships.roles.map(\.description) },
+            .objectOrNull(
+                "may", as: FileAnswers.mayResource,
+                help: "Whether it may do what is asked; null where nothing is, or it is not let in.", \.may),
             .objects("steps", as: stepResource, help: "In the order in which they were asked.", \.report.steps),
             .text("listener", \.listener),
         ])

@@ -332,6 +332,8 @@ public struct LoginTrial: Sendable {
     public var listener: Int
     /// The certificate that the client would show, as text: a PEM file, or what stands in one; nil for none.
     public var certificate: String?
+    /// What the client would do when it is in; nil to ask for the login alone. Who it is stands above.
+    public var question: AccessQuestion?
 
     public init(userName: EncodedString?, password: [UInt8]?, clientIdentifier: EncodedString, address: String, listener: Int) {
         (self.userName, self.password, self.clientIdentifier) = (userName, password, clientIdentifier)
@@ -388,6 +390,8 @@ public struct LoginTrialReport: Sendable {
     public var attributes: [(name: String, value: String)] = []
     /// The groups and roles that it has by its certificate.
     public var memberships = AccessMemberships()
+    /// Whether it may do what was asked for; nil where nothing was, or it is not let in.
+    public var access: AccessAnswer?
     /// In the order in which they were asked.
     public var steps: [Step] = []
 
@@ -453,6 +457,12 @@ public struct AskedClient: Sendable {
 public struct AccessAnswer: Sendable {
     /// Of whom that holds.
     public var client = AskedClient(userName: nil, clientIdentifier: nil)
+    /// Whether no rule binds the client: its login says so.
+    public var isSuperuser = false
+    /// Whether a login may bring rules along, which are not among those that were asked.
+    public var leavesLoginRulesOut = false
+    /// The source of logins that is asked about each topic that no rule grants; nil for none.
+    public var authority: String?
     /// Nil: the listener has no rules, so that everybody may do everything.
     public var explanation: AccessExplanation?
     /// What somebody is kept out by who would ask; nil if they are let in as far as that.

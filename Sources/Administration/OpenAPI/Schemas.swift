@@ -473,6 +473,11 @@ enum SchemaCatalogue {
                     .optional("clientid", .text.described("The Client Identifier.")),
                     .optional("address", .text.described("Where the client comes from.")),
                     .optional(
+                        "action", .choice(AccessAction.allCases.map(\.rawValue)).described("What it would do when it is in.")),
+                    .optional("topic", .text.described("Which topic with; of a subscription a filter.")),
+                    .optional("qos", .integer(0...2).described("Of the message or subscription; else any.")),
+                    .optional("retain", .boolean.described("Whether the message is retained; else either.")),
+                    .optional(
                         "certificate",
                         .text(0...65535).described(
                             "The client's certificate, whoever has signed it: a PEM file, or the Base64 that stands in it.")),

@@ -191,21 +191,37 @@ extension ServedBroker {
             ConnectionInfo(address: question.address ?? "", listener: question.listener))
         found.add(question.memberships, question.attributes)
         if let certificate = question.certificate { found.show(certificate, to: door(of: question.listener)) }
+        var answer = answer(to: question, by: found, grant: nil)
+        answer.isKnownUser = isKnown(found.client.userName, configuration.security, security)
+        answer.leavesLoginRulesOut = configuration.security.logins.bringsRules || configuration.security.tokens.isEnabled
+        return answer
+    }
+
+    /// By what is in force.
+    ///
+    /// - Parameter grant: what a login has brought along; nil where none was tried.
+    private func answer(to question: AccessQuestion, by found: FoundClient, grant: LoginGrant?) -> AccessAnswer {
+        let security = login.tables.listeners[question.listener]
         var client = found.client
+        let grant = LoginGrant(
+            source: grant?.source ?? "", rights: grant?.rights, decidesAll: grant?.decidesAll ?? false,
+            isSuperuser: grant?.isSuperuser ?? false, attributes: (grant?.attributes ?? []) + client.attributes,
+            topics: grant?.topics, memberships: client.memberships)
+        client.attributes = grant.attributes
         let rules = security.accessControl
         do throws(MountPoint.Refusal) {
             let own = rules?.mountPoint(of: client.userName, in: client.memberships)
             client.mountPoint = String(
-                decoding: try (own ?? MountPoint(configuration.mountPoint ?? "")).prefix(
+                decoding: try (own ?? MountPoint(current.value.listeners[question.listener].mountPoint ?? "")).prefix(
                     userName: client.userName, clientIdentifier: found.clientIdentifier, attributes: client.attributes),
                 as: UTF8.self)
         } catch {
             if client.objection == nil { client.objection = error.words }
         }
         let topic = client.mountPoint + question.topic.description
-        let policy = rules?.policy(
-            userName: client.userName, clientIdentifier: found.clientIdentifier, attributes: client.attributes,
-            origin: question.address.map { .address($0) } ?? .unknown, memberships: client.memberships)
+        let policy = AccessControl.policy(
+            rules, userName: client.userName, clientIdentifier: found.clientIdentifier, grant: grant,
+            origin: question.address.map { .address($0) } ?? .unknown)
         var explanation: AccessExplanation?
         if question.action == .subscribe {
             explanation = policy?.explanation(
@@ -217,9 +233,9 @@ extension ServedBroker {
         var answer = AccessAnswer(
             explanation: explanation,
             ban: bans.ban(ofClient: found.clientIdentifier, user: client.userName, address: question.address ?? ""),
-            isKnownUser: isKnown(client.userName, configuration.security, security),
-            admitsAnonymous: security.allowsAnonymous || !security.acceptsClientUserNames)
-        answer.client = client
+            isKnownUser: nil, admitsAnonymous: security.allowsAnonymous || !security.acceptsClientUserNames)
+        (answer.client, answer.isSuperuser) = (client, grant.isSuperuser)
+        if grant.topics != nil { answer.authority = grant.source }
         return answer
     }
 
@@ -244,13 +260,19 @@ extension ServedBroker {
             report.words = client.objection ?? (isAllowed ? "" : LoginFailure.noUsersKnown.words)
             if isCertain, isAllowed, trial.certificate != nil { report.source = "certificate" }
             report.add(client)
+            if isAllowed { report.access = trial.question.map { answer(to: $0, by: found, grant: nil) } }
             done(report)
             return {}
         }
         guard let sources = security.sources else { return {} }
-        return explainer.explain(sources, trial, as: found) { report in
+        return explainer.explain(sources, trial, as: found) { [self] report, grant in
             var report = report
             report?.add(client)
+            if report?.result == .allowed, let question = trial.question {
+                var found = found
+                found.client.userName = report?.userName
+                report?.access = answer(to: question, by: found, grant: grant)
+            }
             done(report)
         }
     }

@@ -16,19 +16,21 @@ final class LoginExplainer {
         (self.mailbox, self.throttle) = (mailbox, throttle)
     }
 
-    /// Asks the sources of a chain. `done` gets nil while as many logins are being explained as may be.
+    /// Asks the sources of a chain. `done` gets nil while as many logins are being explained as may be, else with the
+    /// report what a login that is accepted has brought along.
     ///
     /// - Returns: what to call when nobody waits for the answer any more.
     func explain(
-        _ chain: LoginChain, _ trial: LoginTrial, as found: FoundClient, _ done: @escaping (LoginTrialReport?) -> Void
+        _ chain: LoginChain, _ trial: LoginTrial, as found: FoundClient,
+        _ done: @escaping (LoginTrialReport?, LoginGrant?) -> Void
     ) -> () -> Void {
         guard waiting.count < Limits.explainedLoginsMax else {
-            done(nil)
+            done(nil, nil)
             return {}
         }
         lastNumber += 1
         let number = lastNumber
-        waiting[number] = { done(LoginTrialReport($0, of: found.client.userName)) }
+        waiting[number] = { done(LoginTrialReport($0, of: found.client.userName), $0.grant) }
         let subject = throttle.subject(
             network: trial.address, site: trial.address, userName: found.client.userName, clientIdentifier: found.clientIdentifier)
         let login = chain.explain(
@@ -43,6 +45,14 @@ final class LoginExplainer {
 
     /// Takes what the sources have said.
     func explained(_ number: Int, _ explanation: LoginExplanation) { waiting.removeValue(forKey: number)?(explanation) }
+}
+
+extension LoginExplanation {
+    /// What the login that was accepted has brought along.
+    fileprivate var grant: LoginGrant? {
+        if case .accepted(_, _, let grant) = outcome { return grant }
+        return nil
+    }
 }
 
 extension LoginTrialReport {

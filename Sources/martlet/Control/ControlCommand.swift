@@ -303,9 +303,10 @@ struct ControlLoginCommand: ControlSubcommand {
 
               martlet ctl login explain anna <password.txt
               martlet ctl login explain device-7 --client sensor-7 --no-password
+              martlet ctl login explain anna --publish home/lamp --qos 1 <password.txt
               martlet ctl login explain --certificate device-7.crt --no-password --listener 'listener 8883'
 
-            Ends with 0 if the client would be let in, and with 1 if not.
+            Ends with 0 if the client would be let in, and may do what is asked, and with 1 if not.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable {
@@ -337,13 +338,40 @@ struct ControlLoginCommand: ControlSubcommand {
     @Option(help: "The listener, as the page Listeners names it: 'listener 1883'. (default: the first)")
     var listener: String?
 
+    @Option(
+        help: ArgumentHelp("Say too whether the client may publish to this topic, by the rules of its login.", valueName: "topic"))
+    var publish: String?
+
+    @Option(help: ArgumentHelp("Likewise, whether it may subscribe.", valueName: "filter"))
+    var subscribe: String?
+
+    @Option(help: ArgumentHelp("Likewise, whether messages of this topic reach it.", valueName: "topic"))
+    var receive: String?
+
+    @Option(help: "The QoS of the message or the subscription. (default: any)")
+    var qos: Int?
+
+    @Option(help: "Whether the message that is published is retained: yes or no. (default: either)")
+    var retain: String?
+
+    func validate() throws {
+        guard [publish, subscribe, receive].compactMap({ $0 }).count < 2 else {
+            throw ValidationError("Give one of --publish, --subscribe and --receive.")
+        }
+        guard qos.map({ (0...2).contains($0) }) ?? true else { throw ValidationError("--qos takes 0, 1 or 2.") }
+        guard retain.map({ ["yes", "no"].contains($0) }) ?? true else { throw ValidationError("--retain takes yes or no.") }
+    }
+
     func act(_ control: Control, _ service: BrokerService) throws {
         let members = [
             ("username", username), ("clientid", client), ("address", address), ("listener", listener),
             ("certificate", try certificate.map { try Control.certificate(ofFile: $0) }),
         ]
+        let deeds = [("publish", publish), ("subscribe", subscribe), ("receive", receive)].compactMap { name, topic in
+            topic.map { Control.Deed(action: name, topic: $0, qos: qos, isRetained: retain.map { $0 == "yes" }) }
+        }
         let password = try hasNoPassword ? nil : PasswordPrompt.password()
-        guard try control.explainLogin(members, password: password) else { throw ExitCode(1) }
+        guard try control.explainLogin(members, password: password, deed: deeds.first) else { throw ExitCode(1) }
     }
 }
 

@@ -299,6 +299,32 @@ class TestExplained:
         assert (code, found["result"], found["steps"][-1]["answer"]) == (1, "unavailable", "failed")
         assert "answers 503" in found["reason"] and "Login failed" not in broker.log
 
+    def test_rules_of_the_login_say_what_the_client_may_do(self, start_broker, service, program, tmp_path):
+        def respond(question):
+            acl = [{"permission": "allow", "action": "publish", "topic": "out/%c", "qos": [1]}, {"permission": "deny", "action": "all", "topic": "#"}]
+            return Answer(body={"result": "allow", "acl": acl, "is_superuser": question.values["username"] == "root"})
+
+        users = service(respond)
+        start_broker(
+            configuration=f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\nlistener 0 {tmp_path}/http.sock\nprotocol http_api\n"
+        )
+
+        def ctl(*words: str) -> tuple[int, list[str]]:
+            done = subprocess.run([program.path, "ctl", *words, "--socket", tmp_path / "http.sock"], capture_output=True, text=True)
+            return done.returncode, (done.stdout + done.stderr).splitlines()
+
+        def ask(*words: str, user: str = "ann") -> tuple[int, str]:
+            code, lines = ctl("login", "explain", user, "--client", "c1", "--no-password", *words)
+            return code, lines[-1]
+
+        assert ask("--publish", "out/c1", "--qos", "1") == (0, "Yes: the role http allows it.")
+        assert ask("--publish", "out/c1", "--qos", "2") == (1, "No: the role http denies it.")
+        assert ask("--subscribe", "out/#")[0] == 1 and ask("--receive", "x")[0] == 1
+        assert ask("--publish", "other", user="root") == (0, "Yes: no rule binds the client, as its login says.")
+        assert ask("--publish", "a/#")[0] == 1, "no topic"
+        code, lines = ctl("may", "publish", "other", "--username", "ann")
+        assert code == 0 and lines[1].startswith("A login may bring rules of its own, which are asked first"), lines
+
     def test_a_broker_without_a_chain_explains_its_file(self, start_broker, program, tmp_path):
         path = users_file(tmp_path, carl="c")
         broker = start_broker(configuration=f"allow_anonymous false\npassword_file {path}\n{HTTP}")

@@ -33,7 +33,7 @@ function check(page, listeners) {
     page.keep(asked);
     const may = await api.get('may', { ...asked, certificate: await certificate(shown) });
     answer.className = `answer ${may.allowed ? 'good' : 'bad'}`;
-    answer.textContent = may.reason;
+    answer.textContent = [may.reason, may.remark && 'A login may bring rules of its own, which are asked first: see below.'].filter(Boolean).join(' ');
     about.textContent = shown.files.length > 0 || may.mount_point ? client(may) : '';
   }); } }, field('User name', inputs.username), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Attributes', inputs.attributes), field('Groups', inputs.groups), field('Roles', inputs.roles), field('Certificate', shown), field('Action', inputs.action), field('QoS', inputs.qos), field('Retained', inputs.retain),
     field('Topic or filter', inputs.topic, 'wide'), inputs.listener.children.length > 1 && field('Listener', inputs.listener), h('button', { class: 'first' }, 'Check'));
@@ -45,6 +45,7 @@ function login(page, listeners) {
   const inputs = {
     username: h('input', { placeholder: 'none' }), password: h('input', { type: 'password', autocomplete: 'off', placeholder: 'none' }),
     clientid: h('input', { placeholder: 'any' }), address: h('input', { placeholder: 'this one' }),
+    action: select([['', 'only log in'], 'publish', 'subscribe', 'receive']), topic: h('input', { placeholder: 'home/lamp' }),
     listener: select(listeners.filter(row => row.protocol !== 'httpapi').map(row => row.name)),
   };
   const shown = certificateInput();
@@ -55,14 +56,16 @@ function login(page, listeners) {
   ], { caption: 'Sources of logins in the order in which they were asked', empty: 'Nobody was asked.' });
   steps.element.hidden = true;
   const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
+    inputs.topic.required = inputs.action.value !== '';
+    if (!form.reportValidity()) return;
     const trial = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value]).filter(([, value]) => value !== ''));
     const found = await api.post('logins/explain', shown.files.length > 0 ? { ...trial, certificate: await certificate(shown) } : trial);
-    about.textContent = shown.files.length > 0 ? client(found) : '';
+    about.textContent = [shown.files.length > 0 && client(found), found.may?.reason].filter(Boolean).join('. ');
     answer.className = `answer ${found.result === 'allowed' ? 'good' : 'bad'}`;
     answer.textContent = found.reason;
     steps.element.hidden = false;
     steps.show(found.steps);
-  }); } }, field('User name', inputs.username), field('Password or token', inputs.password), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Certificate', shown),
+  }); } }, field('User name', inputs.username), field('Password or token', inputs.password), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Certificate', shown), field('Then', inputs.action), field('Topic or filter', inputs.topic),
     inputs.listener.children.length > 1 && field('Listener', inputs.listener), h('button', { class: 'first' }, 'Ask'));
   return panel('Who lets a client in?', form, answer, about, steps.element);
 }

@@ -113,6 +113,7 @@ extension Control {
             return isAllowed
         }
         output.sayForeign(value["reason"].cell)
+        if let remark = value["remark"].string { output.sayForeign(remark) }
         // What is not given, but made out.
         if query.contains(where: { $0.0 == "certificate" && $0.1 != nil }) {
             output.sayForeign("The client is \(Self.client(value)).")
@@ -156,17 +157,20 @@ extension Control {
     ///   - members: `username`, `clientid`, `address`, `certificate`, `listener` of the API; one that is nil is left
     ///     out.
     ///   - password: nil for none.
-    /// - Returns: whether the client would be let in.
-    public func explainLogin(_ members: [(String, String?)], password: String?) throws(ControlError) -> Bool {
+    ///   - deed: what the client would do when it is in; nil for nothing.
+    /// - Returns: whether the client would be let in, and may do that.
+    public func explainLogin(_ members: [(String, String?)], password: String?, deed: Deed? = nil) throws(ControlError) -> Bool {
         var body = JSONObject()
-        for (name, value) in members + [("password", password)] {
+        for (name, value) in members + [("password", password), ("action", deed?.action), ("topic", deed?.topic)] {
             if let value { body.set(name, value) }
         }
+        if let qos = deed?.qos { body.set("qos", qos) }
+        if let isRetained = deed?.isRetained { body.set("retain", isRetained) }
         let answer = try ask(ControlRequest(.post, ["logins", "explain"], body: body.text))
         let value = try value(answer)
         guard !output.isJSON else {
             output.put(answer.body)
-            return value["result"].string == "allowed"
+            return value["result"].string == "allowed" && value["may"]["allowed"].boolean != false
         }
         var table = TextTable([.text("SOURCE"), .text("ANSWER"), .number("MILLISECONDS"), .text("REASON")])
         for step in value["steps"].array ?? [] {
@@ -182,7 +186,21 @@ extension Control {
             let names = (value[list].array ?? []).map(\.cell)
             if !names.isEmpty { output.sayForeign("\(title) by its certificate: \(names.joined(separator: ", ")).") }
         }
-        return value["result"].string == "allowed"
+        if let reason = value["may"]["reason"].string { output.sayForeign(reason) }
+        return value["result"].string == "allowed" && value["may"]["allowed"].boolean != false
+    }
+
+    /// What a client would do.
+    public struct Deed: Sendable {
+        /// `publish`, `subscribe` or `receive`.
+        public var action: String
+        public var topic: String
+        public var qos: Int?
+        public var isRetained: Bool?
+
+        public init(action: String, topic: String, qos: Int? = nil, isRetained: Bool? = nil) {
+            (self.action, self.topic, self.qos, self.isRetained) = (action, topic, qos, isRetained)
+        }
     }
 }
 
