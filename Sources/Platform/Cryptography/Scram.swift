@@ -53,7 +53,8 @@ package struct ScramClientExchange: Sendable {
     /// - Parameters:
     ///   - user: as SASLprep has it; nothing where the server knows already.
     ///   - password: as SASLprep has it.
-    ///   - iterationsMin: fewer would give the password away to who only pretends to be the server. [RFC 7677, section 4]
+    ///   - iterationsMin: fewer would give the password away to who only pretends to be the server.
+    ///     [RFC 7677, section 4]
     ///   - nonce: printable, without a comma, and never the same; nil makes one.
     package init(
         user: [UInt8], password: [UInt8], iterationsMin: Int = ScramKeys.iterationsStandard, nonce: String? = nil
