@@ -52,10 +52,22 @@ final class RedisConnection {
 
     /// - Parameter words: the command and what it is about, each of any bytes.
     func command(_ words: [[UInt8]]) throws(SourceFailure) -> RedisValue {
+        try connection.send(Self.encoded(words))
+        return try value(isInList: false)
+    }
+
+    /// Puts several commands at once, and so waits once; what is answered to each.
+    func commands(_ commands: [[[UInt8]]]) throws(SourceFailure) -> [RedisValue] {
+        try connection.send(commands.flatMap { Self.encoded($0) })
+        var answers: [RedisValue] = []
+        for _ in commands { answers.append(try value(isInList: false)) }
+        return answers
+    }
+
+    private static func encoded(_ words: [[UInt8]]) -> [UInt8] {
         var bytes = Array("*\(words.count)\r\n".utf8)
         for word in words { bytes += Array("$\(word.count)\r\n".utf8) + word + [0x0D, 0x0A] }
-        try connection.send(bytes)
-        return try value(isInList: false)
+        return bytes
     }
 
     private func value(isInList: Bool) throws(SourceFailure) -> RedisValue {
@@ -127,12 +139,11 @@ final class RedisUsers: UserDatabase {
     func topics(of user: [UInt8], deadline: UInt64) throws(SourceFailure) -> UserTopics? {
         guard asksForTopics else { return nil }
         return try ask(deadline) { (connection) throws(SourceFailure) in
+            let keys = Self.endings.dropFirst().flatMap { ending in [user, Array("common".utf8)].map { (ending, $0) } }
+            let answers = try connection.commands(
+                keys.map { ending, owner in [Array("SMEMBERS".utf8), owner + Array(":\(ending)".utf8)] })
             var sets: [String: [String]] = [:]
-            for ending in Self.endings.dropFirst() {
-                for owner in [user, Array("common".utf8)] {
-                    sets[ending, default: []] += try Self.members(connection, owner + Array(":\(ending)".utf8))
-                }
-            }
+            for ((ending, _), answer) in zip(keys, answers) { sets[ending, default: []] += try Self.members(answer) }
             let both = sets["rwacls"] ?? []
             return try UserTopics(
                 receiving: (sets["racls"] ?? []) + both, sending: (sets["wacls"] ?? []) + both,
@@ -163,8 +174,8 @@ final class RedisUsers: UserDatabase {
         }
     }
 
-    private static func members(_ connection: RedisConnection, _ key: [UInt8]) throws(SourceFailure) -> [String] {
-        switch try connection.command([Array("SMEMBERS".utf8), key]) {
+    private static func members(_ answer: RedisValue) throws(SourceFailure) -> [String] {
+        switch answer {
         case .list(let values):
             return try values.map { (value) throws(SourceFailure) in
                 guard case .text(let bytes) = value else { throw SourceFailure("answers another type than a text") }

@@ -102,8 +102,8 @@ private func redis(_ connection: ServerConnection) -> [String] {
     do throws(SourceFailure) {
         let settings = RedisSettings(host: "h", port: 1, password: "p", database: 1)
         let redis = try RedisConnection(connection, settings)
-        for command in ["GET", "SMEMBERS", "SMEMBERS"] {
-            let answer = try redis.command([Array(command.utf8), [0x0D, 0x0A]])
+        let words = [Array("SMEMBERS".utf8), [0x0D, 0x0A]]
+        for answer in [try redis.command([Array("GET".utf8), [0]])] + (try redis.commands([words, words])) {
             if case .list(let values) = answer { expect(values.count <= 1000, "\(values.count) values") }
             found.append("\(answer)")
         }
