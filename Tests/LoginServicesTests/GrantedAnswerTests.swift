@@ -121,6 +121,22 @@ import Testing
         #expect(policy.mayUnsubscribe("anything"))
     }
 
+    @Test func `a shared subscription is judged as one of its filter`() throws {
+        let policy = try policy(
+            """
+            {"result": "allow",
+             "acl": [{"permission": "deny", "action": "subscribe", "topic": "t/secret"},
+                     {"permission": "allow", "action": "subscribe", "topic": "t/#", "qos": 1},
+                     {"permission": "allow", "action": "subscribe", "topic": "eq u/+"},
+                     {"permission": "allow", "action": "subscribe", "topic": "$share/g/own"}]}
+            """)
+        let allowed = ["$share/g/t/1", "$share/g/t/#", "$share/g/t/secret", "$share/g/u/+", "$share/g/u/1", "$share/g/own", "own"]
+            .filter { TopicFilter($0).map { policy.maySubscribe($0, qos: .atLeastOnce, asksLists: false) } ?? false }
+        #expect(allowed == ["$share/g/t/1", "$share/g/t/#", "$share/g/u/+", "$share/g/own"])
+        #expect(!policy.maySubscribe("$share/g/t/1", qos: .atMostOnce, asksLists: false))
+        #expect(policy.explanation(ofSubscribing: "$share/g/t/secret").decider == .role("http"))
+    }
+
     @Test func `rules for other addresses are left out, and attributes stand in topics`() throws {
         let policy = try policy(
             """

@@ -469,7 +469,7 @@ extension AccessPolicy {
         let allowed = possible.first { maySubscribe(filter, qos: $0, asksLists: true) }
         let isAllowed = allowed != nil
         let asking = (allowed ?? qos).map { AccessPermission.subscribing($0) } ?? .someWrite
-        if let text = TopicFilterText(filter.bytes),
+        if let text = TopicFilterText(filter),
             let byRole = explanationByRole(isAllowed, { $0.maySubscribe(text, identity, asking) })
         {
             return byRole
@@ -575,7 +575,8 @@ public struct RoleRights: Sendable {
         roles.lazy.map { $0.mayReceivePresence(topic, identity) }.first { $0 != .deferred } ?? .deferred
     }
 
-    /// A shared subscription is looked at as it is written, as mosquitto does: `$share/NAME/a` needs a rule of its own.
+    /// A shared subscription is looked at as it is written, as mosquitto does: `$share/NAME/a` needs a rule of its own;
+    /// a rule that a login brings along needs none, as EMQX has it.
     package func maySubscribe(
         _ filter: TopicFilter, _ identity: AccessIdentity, _ asking: AccessPermission
     ) -> AccessVerdict {
@@ -589,7 +590,7 @@ public struct RoleRights: Sendable {
     private func verdict(
         _ filter: TopicFilter, _ isGrantedByDefault: Bool, _ ask: (RoleRules, TopicFilterText) -> AccessVerdict
     ) -> AccessVerdict {
-        guard let text = TopicFilterText(filter.bytes) else { return .denied }
+        guard let text = TopicFilterText(filter) else { return .denied }
         for role in roles {
             let verdict = ask(role, text)
             if verdict != .deferred { return verdict }

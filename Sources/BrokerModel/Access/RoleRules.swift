@@ -93,6 +93,7 @@ public final class RoleRules: Sendable {
     /// Whether what may be published depends on its QoS and RETAIN.
     package let distinguishesMessages: Bool
     private let allowsWildcards: Bool
+    private let judgesSharedByTopics: Bool
     private let sending: RankedRules
     private let receiving: RankedRules
     private let subscribing: Filters
@@ -108,12 +109,14 @@ public final class RoleRules: Sendable {
     ///   - receiving: what may reach it, likewise.
     ///   - subscribing: what it may subscribe to.
     ///   - unsubscribing: what it may unsubscribe from.
+    ///   - judgesSharedByTopics: whether a shared subscription, of which no rule says anything as it is written, is
+    ///     judged as one of its filter alone.
     public init(
         name: EncodedString, allowsWildcards: Bool, sending: [RoleRule], receiving: [RoleRule], subscribing: Filters,
-        unsubscribing: Filters
+        unsubscribing: Filters, judgesSharedByTopics: Bool = false
     ) {
         self.name = name
-        self.allowsWildcards = allowsWildcards
+        (self.allowsWildcards, self.judgesSharedByTopics) = (allowsWildcards, judgesSharedByTopics)
         self.sending = RankedRules(sending)
         self.receiving = RankedRules(receiving)
         self.subscribing = subscribing
@@ -154,7 +157,9 @@ public final class RoleRules: Sendable {
         _ filter: TopicFilterText, _ identity: AccessIdentity, _ asking: AccessPermission
     ) -> AccessVerdict {
         guard allowsWildcards || !filter.hasWildcard else { return .denied }
-        return subscribing.verdict(filter, identity, asking)
+        let verdict = subscribing.verdict(filter, identity, asking)
+        guard verdict == .deferred, judgesSharedByTopics, let plain = filter.behindShareName else { return verdict }
+        return maySubscribe(plain, identity, asking)
     }
 
     package func mayUnsubscribe(_ filter: TopicFilterText, _ identity: AccessIdentity) -> AccessVerdict {
@@ -165,6 +170,8 @@ public final class RoleRules: Sendable {
 /// A topic filter that a client asks for, as rules look at it.
 package struct TopicFilterText {
     package let text: EncodedString
+    /// Where the filter begins behind `$share/NAME/`; 0 for one that is not shared.
+    private var shareEnd = 0
     package let levels: [AccessFilter.Level]?
     package let hasWildcard: Bool
 
@@ -173,6 +180,16 @@ package struct TopicFilterText {
         self.text = text
         levels = AccessFilter(bytes, isPattern: false)?.levels
         hasWildcard = bytes.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
+    }
+
+    package init?(_ filter: TopicFilter) {
+        self.init(filter.bytes)
+        shareEnd = filter.bytes.count - filter.matchingBytes.count
+    }
+
+    /// Of a shared subscription the filter itself; nil of any other.
+    fileprivate var behindShareName: TopicFilterText? {
+        shareEnd > 0 ? TopicFilterText(text.bytes.dropFirst(shareEnd)) : nil
     }
 }
 

@@ -133,7 +133,7 @@ struct UserTopics: Equatable {
         if let all = AccessFilter("#".utf8, isPattern: false) { unsubscribed.patterns = [RoleRule(all, allows: true)] }
         let role = RoleRules(
             name: EncodedString(name) ?? EncodedString(), allowsWildcards: true, sending: rules(sending),
-            receiving: rules(receiving), subscribing: subscribed, unsubscribing: unsubscribed)
+            receiving: rules(receiving), subscribing: subscribed, unsubscribing: unsubscribed, judgesSharedByTopics: true)
         var defaults = RoleRights.Defaults()
         defaults.receives = false
         return RoleRights(roles: [role], defaults: defaults)

@@ -66,7 +66,7 @@ public struct GrantedRule: Sendable, Equatable {
         defaults.receives = false
         let role = RoleRules(
             name: name, allowsWildcards: true, sending: sending, receiving: receiving, subscribing: subscribing,
-            unsubscribing: unsubscribing)
+            unsubscribing: unsubscribing, judgesSharedByTopics: true)
         return RoleRights(roles: [role], defaults: defaults)
     }
 }

@@ -224,7 +224,7 @@ struct ControlMayCommand: ControlSubcommand {
               martlet ctl may publish home/lamp --username anna
               martlet ctl may subscribe 'home/#' --username anna --client phone
               martlet ctl may publish plant/2/temperature --username anna --address 10.0.0.7 --attribute floor=2 --qos 1 --retain no
-              martlet ctl may publish pumps/1 --certificate pump-7.crt --listener 'listener 8883'
+              martlet ctl may publish pumps/1 --certificate pump-7.crt
 
             Prints the line of the access file or the role that decides, and ends with 0 for yes and 1 for no.
             """)
@@ -304,7 +304,7 @@ struct ControlLoginCommand: ControlSubcommand {
               martlet ctl login explain anna <password.txt
               martlet ctl login explain device-7 --client sensor-7 --no-password
               martlet ctl login explain anna --publish home/lamp --qos 1 <password.txt
-              martlet ctl login explain --certificate device-7.crt --no-password --listener 'listener 8883'
+              martlet ctl login explain --certificate device-7.crt --no-password
 
             Ends with 0 if the client would be let in, and may do what is asked, and with 1 if not.
             """)

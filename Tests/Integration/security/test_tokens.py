@@ -226,6 +226,7 @@ def test_access_rules_of_a_token_hold_for_its_client(token_broker, keys, rules):
     assert answer == SUCCESS
     assert wire.subscribe("dev/c1/in") == 0 and wire.subscribe("news/1") == 0
     assert wire.subscribe("dev/c2/in") == NOT_AUTHORIZED and wire.subscribe("#") == NOT_AUTHORIZED
+    assert wire.subscribe("$share/g/dev/c1/in") == 0 and wire.subscribe("$share/g/dev/c2/in") == NOT_AUTHORIZED
     wire.publish("dev/c2/out", "no")
     wire.publish("dev/c1/out", "yes")
     assert free.receive().topic == "dev/c1/out", "the other one was not published"

@@ -100,13 +100,14 @@ def test_certificate_and_password(program, start_broker, authority, mutual_lines
 def test_parts_of_the_subject_are_groups_roles_and_attributes(program, start_broker, authority, mutual_lines, tmp_path):
     authority.issue("client", "/O=Birds/OU=pumps/OU=North Site/CN=anna")
     authority.issue("stranger", "/O=Fish/CN=bert")
+    authority.issue("tenant", "/OU=acme/CN=carl")
 
     def role(name: str, topic: str) -> dict:
         return {"rolename": name, "acls": [{"acltype": "publishClientSend", "topic": topic, "allow": True}]}
 
     (tmp_path / "dynsec.json").write_text(json.dumps({
         "roles": [role("pump", "pumps/#"), role("north", "north/#"), role("all", "org/%{client_attrs.org}/#")],
-        "groups": [{"groupname": "pumps", "roles": [{"rolename": "pump"}]}, {"groupname": "everybody", "roles": [{"rolename": "all"}]}],
+        "groups": [{"groupname": "acme", "roles": [{"rolename": "pump"}], "mountpoint": "pumps/%u/"}, {"groupname": "pumps", "roles": [{"rolename": "pump"}]}, {"groupname": "everybody", "roles": [{"rolename": "all"}]}],
     }))  # fmt: skip
     lines = [
         "martlet_certificate_username cn", "martlet_certificate_group ou", "martlet_certificate_group o=Birds everybody",
@@ -126,6 +127,9 @@ def test_parts_of_the_subject_are_groups_roles_and_attributes(program, start_bro
     topics = ["pumps/1", "north/1", "org/Birds/1", "org/Fish/1", "other"]
     assert [may(member, topic) for topic in topics] == [True, True, True, False, False]
     assert [may(stranger, topic) for topic in topics] == [False] * 5
+    # The mount point of a group that it has by its certificate.
+    tenant = SecureWire(broker.port, client(authority, "tenant"))
+    assert tenant.connect("t")[1] == 0 and may(tenant, "level")
     # Who asks beforehand is told the same.
     def ask(*words: str) -> tuple[int, list[str]]:
         done = subprocess.run([program.path, "ctl", *words, "--socket", tmp_path / "http.sock"], capture_output=True, text=True)
@@ -135,6 +139,8 @@ def test_parts_of_the_subject_are_groups_roles_and_attributes(program, start_bro
     assert [ask("may", "publish", topic, *shown)[0] for topic in topics] == [0, 0, 0, 1, 1]
     assert ask("may", "publish", "north/1", *shown)[1] == [
         "Yes: the role north allows it.", "The client is anna, in the groups pumps, North Site, everybody, with the roles north, with org=Birds."]
+    assert ask("may", "publish", "level", "--certificate", str(authority.directory / "tenant.crt"))[1] == [
+        "Yes: the role pump allows it.", "The client is carl, in the groups acme, its topics below pumps/carl/."]
     assert ask("may", "publish", "north/1", "--username", "x", "--role", "north")[0] == 0
     assert ask("may", "publish", "pumps/1", "--group", "pumps")[0] == 0 and ask("may", "publish", "pumps/1")[0] == 1
     code, lines = ask("login", "explain", "--no-password", *shown)
@@ -147,7 +153,7 @@ def test_parts_of_the_subject_are_groups_roles_and_attributes(program, start_bro
     subprocess.run([program.path, *change], check=True, capture_output=True)
     wait_until(lambda: not may(member, "north/1"), "the role is another")
     assert may(member, "pumps/1")
-    for wire in (member, stranger):
+    for wire in (member, stranger, tenant):
         wire.close()
 
 
