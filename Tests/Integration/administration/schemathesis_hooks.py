@@ -41,12 +41,20 @@ def map_case(context, case):
 
 
 def make_right(operation, case):
-    """What a ban is for has the shape that its kind asks for, and its end is to come; a bridge goes nowhere; and the broker that is asked does not end."""
+    """What a ban is for has the shape that its kind asks for, and its end is to come; a bridge goes nowhere; nobody publishes to a filter; and the
+    broker that is asked does not end."""
     if operation == "liftBan":
         case.path_parameters["as"] = "clientid"
     if operation == "ban" and isinstance(case.body, dict):
         case.body["as"] = "clientid"
         case.body.pop("until", None)
+    if operation == "getMay" and isinstance(case.query, dict):
+        if case.query.get("action") != "subscribe":
+            case.query["topic"] = "plant/7"
+        if "attributes" in case.query:
+            case.query["attributes"] = "floor=2,site=a"
+    if operation == "explainLogin" and isinstance(case.body, dict) and {"action", "topic"} & set(case.body):
+        case.body |= {"action": "publish", "topic": "plant/7"}
     if operation == "addBridge" and isinstance(case.body, dict):
         case.body = {"name": f"b{len(case.body)}", "address": "127.0.0.1:9", "topic": ["a out 1"], "start_type": "once"}
     if operation == "changeBridge" and isinstance(case.body, dict):
