@@ -102,7 +102,7 @@ struct ClusterLogReading {
     private func settleLogged(_ serial: UInt64, _ log: ShardLog, _ failed: FailedBatches? = nil) {
         shard.clusterDispatching.settleRelogged(serial, failed)
         shard.clusterDispatching.settleKept(serial, failed)
-        shard.saves.subscriptionsLogged(through: serial, isLogged: failed == nil)
+        shard.saves.subscriptionsLogged(through: serial, failed: failed?.partitions ?? 0)
         let receiver = logReceiver
         shard.durability?.confirmed(serial, by: receiver)
         log.hasNews = true

@@ -23,6 +23,7 @@ struct Subscribing {
     /// - Returns: false if it has to go on in another turn.
     func goOn(with open: inout OpenSubscribe, _ connection: Connection) -> Bool {
         guard let session = connection.session else { return true }
+        defer { session.save?.subscriptions.followProgress = false }
         let identifier = open.packet.properties.subscriptionIdentifiers.first ?? 0
         // mosquitto's bridges of 3.1 and 3.1.1, which have no options to ask with.
         let isPlainBridge = connection.client.isBridge && connection.version != .v5
@@ -119,6 +120,7 @@ struct Subscribing {
     /// - Returns: false if it has to go on in another turn.
     func goOn(with open: inout OpenUnsubscribe, _ connection: Connection) -> Bool {
         guard let session = connection.session else { return true }
+        defer { session.save?.subscriptions.followProgress = false }
         while open.position < open.packet.filters.count {
             let asked = open.packet.filters[open.position]
             guard shard.connections.openPackets.take(asked) else {

@@ -11,7 +11,7 @@ struct UnsavedSubscriptions {
     /// In the partition of the session's steps: the last record that was read before the first of them came; nil for
     /// none.
     private(set) var after: UInt64?
-    private var partition = 0
+    private(set) var partition = 0
     /// The same of those that have come since the record was given last.
     private var afterGiven: UInt64?
     /// Whether what is under way has those before.
@@ -21,6 +21,8 @@ struct UnsavedSubscriptions {
     private var isRecordUnderWay = false
     /// The serial of the batch that has the newest one; 0 when the log has all.
     private(set) var serial: UInt64 = 0
+    /// Whether how far the session has come stands in front of them, while one packet is worked off.
+    var followProgress = false
     /// The connections that wait for the log.
     var waiting: [(serial: UInt64, connection: ConnectionID, answer: HeldAnswer)] = []
 
@@ -98,14 +100,17 @@ extension SessionSaves {
             shard.clusterLogReading.sendsSteps(of: session, port), shard.durability != nil
         else { return leaveToRecord(session) }
         // Who takes the session up gives it nothing by this subscription that was published before, as far as it has
-        // come.
-        writeProgress(save, of: session, port)
+        // come. Of the subscriptions of one packet in one turn that is said once.
+        if !save.subscriptions.followProgress {
+            writeProgress(save, of: session, port)
+            save.subscriptions.followProgress = true
+        }
         let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         let partitions = port.append(SessionStep(FlowStep(kind, 0, at: place), of: session))
         guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return leaveToRecord(session) }
         port.stamp(dependency.serial)
         let partition = partitions.trailingZeroBitCount
-        if save.subscriptions.serial == 0 { moves.subscribing.append(session.identity) }
+        if save.subscriptions.serial == 0 { moves.awaitingLog.append(session.identity) }
         save.subscriptions.record(
             at: log.places.places[partition]?.sequence ?? 0, in: partition, serial: dependency.serial)
     }
@@ -125,17 +130,17 @@ extension SessionSaves {
         }
     }
 
-    /// All steps of the batches up to a serial are in the log, or may not be: then those who wait for that wait for the
-    /// record.
-    func subscriptionsLogged(through serial: UInt64, isLogged: Bool) {
-        guard let moves = shard.cluster?.moves, !moves.subscribing.isEmpty else { return }
-        let subscribing = moves.subscribing
-        moves.subscribing = []
-        for identity in subscribing {
+    /// All steps of the batches up to a serial are in the log, but for those in partitions that have failed, a bit for
+    /// each: who waits for these waits for the record.
+    func subscriptionsLogged(through serial: UInt64, failed: UInt64) {
+        guard let moves = shard.cluster?.moves, !moves.awaitingLog.isEmpty else { return }
+        let awaiting = moves.awaitingLog
+        moves.awaitingLog = []
+        for identity in awaiting {
             guard let session = shard.sessions.find(identity), let save = session.save else { continue }
             let answers = save.subscriptions.takeAnswers(through: serial)
-            if save.subscriptions.serial != 0 || !save.subscriptions.waiting.isEmpty { moves.subscribing.append(identity) }
-            if !isLogged { leaveToRecord(session) }
+            if save.subscriptions.serial != 0 || !save.subscriptions.waiting.isEmpty { moves.awaitingLog.append(identity) }
+            if failed >> save.subscriptions.partition & 1 != 0 { leaveToRecord(session) }
             for (connection, answer) in answers {
                 guard let connection = shard.connections.find(connection),
                     !holdsUntilRecord(answer, connection, save)

@@ -161,7 +161,7 @@ extension MessageParts {
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
 ///
 ///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a chunk, and up to which step
-///     places: length 4 │ `StoredLogPositions` │ steps and receipts, as in a chunk
+///     places: length 4 │ `StoredLogPositions` │ steps, unsaved subscriptions and receipts, as in a chunk
 public struct SavedSession: Equatable, Sendable {
     /// The Client Identifier.
     public var identifier: [UInt8]

@@ -121,7 +121,7 @@ final class SessionMoves {
     /// Those of which the log is to have how far they have come.
     var progress = ProgressQueue()
     /// Those whose clients wait until the log has what they have subscribed to.
-    var subscribing: [Session.Identity] = []
+    var awaitingLog: [Session.Identity] = []
     var lastSaveNumber: UInt64 = 0
     /// The number of the newest will.
     var lastWill: UInt64 = 0

@@ -135,7 +135,7 @@ extension SessionReplay {
         guard let moves = shard.cluster?.moves else { return }
         replay.restoration?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
         replay.restoration?.phase = .sent
-        for step in replay.restoration?.takeSubscriptions() ?? [] { restore(step, of: replay.session) }
+        for subscription in replay.restoration?.takeSubscriptions() ?? [] { restore(subscription, of: replay.session) }
         shard.memoryBound.recount(replay.session)
         if var done = replay.restoration?.progress?.positions(in: replay.through) {
             // What it says may be of records that the servers have lost since.
@@ -149,19 +149,15 @@ extension SessionReplay {
     }
 
     /// The client has subscribed, or ended a subscription, and the record of its session does not say so yet.
-    private func restore(_ step: FlowStep, of session: Session) {
-        switch step.kind {
-        case .subscribed(let subscription):
-            guard let filter = TopicFilter(subscription.filter), filter.shareName == nil,
-                let terms = SubscriptionTerms(exactly: subscription.terms)
-            else { return }
-            _ = shard.subscribing.unsubscribe(session, filter)
-            shard.subscribing.resubscribe(session, filter, terms, number: 0)
-            if subscription.wantsRetained { shard.retainedMessages.restoreOwed(subscription.filter, .asked, of: session) }
-        case .unsubscribed(let filter):
-            if let filter = TopicFilter(filter) { _ = shard.subscribing.unsubscribe(session, filter) }
-        case .received, .released, .sent, .acknowledged, .dispatched, .mark, .progress: return
-        }
+    private func restore(_ unsaved: SessionRestoration.Unsaved, of session: Session) {
+        guard let filter = TopicFilter(unsaved.filter), filter.shareName == nil else { return }
+        // Who subscribes again is owed still what it was before.
+        let isOwed = !unsaved.isNew && session.owed?.stage(of: unsaved.filter) != nil
+        _ = shard.subscribing.unsubscribe(session, filter)
+        guard let subscription = unsaved.subscription, let terms = SubscriptionTerms(exactly: subscription.terms) else { return }
+        // First, for the subscription's row has it.
+        if isOwed || subscription.wantsRetained { shard.retainedMessages.restoreOwed(unsaved.filter, .asked, of: session) }
+        shard.subscribing.resubscribe(session, filter, terms, number: 0)
     }
 
     /// Puts what the client was sent in front of its queue.
@@ -251,11 +247,21 @@ struct SessionRestoration {
         var subscriptionsAfter: UInt64?
     }
 
+    /// What has become of the subscription of a filter last.
+    struct Unsaved {
+        let filter: [UInt8]
+        let place: FlowStep.Place
+        /// Nil if it has ended.
+        var subscription: SessionSubscription?
+        /// Whether one has ended in between: what was owed by that one is owed no more.
+        var isNew = false
+    }
+
     private let saved: Saved
     /// In which its steps stand.
     private let partition: Int
-    /// What its client has subscribed to since, and what it has ended.
-    private var subscriptions: [FlowStep] = []
+    /// What its client has subscribed to since, and what it has ended, by filter.
+    private var subscriptions: [[UInt8]: Unsaved] = [:]
     /// The newest that the log says of how far it has come by the same claim. What earlier ones say may be of another
     /// session of the client.
     private(set) var progress: SessionProgress?
@@ -270,17 +276,27 @@ struct SessionRestoration {
     /// The log says something of the session as a whole. Its steps stand in one partition, in their order.
     mutating func record(_ step: FlowStep) {
         guard phase == .steps else { return }
-        if let said = step.progress {
-            if step.place.epoch == saved.epoch { progress = said }
-        } else if step.place > saved.subscriptionsAt {
-            subscriptions.append(step)
+        switch step.kind {
+        case .progress(let said): if step.place.epoch == saved.epoch { progress = said }
+        case .subscribed(let subscription): record(subscription, subscription.filter, at: step.place)
+        case .unsubscribed(let filter): record(nil, filter, at: step.place)
+        case .received, .released, .sent, .acknowledged, .dispatched, .mark: return
         }
     }
 
+    private mutating func record(_ subscription: SessionSubscription?, _ filter: [UInt8], at place: FlowStep.Place) {
+        let before = subscriptions[filter]
+        guard place > max(saved.subscriptionsAt, before?.place ?? .start) else { return }
+        var unsaved = Unsaved(filter: filter, place: place, subscription: subscription)
+        unsaved.isNew = before.map { $0.isNew || $0.subscription == nil } ?? false
+        if before?.subscription?.wantsRetained == true { unsaved.subscription?.wantsRetained = true }
+        subscriptions[filter] = unsaved
+    }
+
     /// What has become of its subscriptions since they were stored, in order.
-    mutating func takeSubscriptions() -> [FlowStep] {
-        defer { subscriptions = [] }
-        return subscriptions.sorted { $0.place < $1.place }
+    mutating func takeSubscriptions() -> [Unsaved] {
+        defer { subscriptions = [:] }
+        return subscriptions.values.sorted { $0.place < $1.place }
     }
 
     /// The spans of the log that are to be read now.

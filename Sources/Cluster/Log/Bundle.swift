@@ -4,7 +4,7 @@ internal import MQTTCodec
 
 /// One record of the log: what a node has packed together, each entry with all that its readers need.
 ///
-///     version 2 │ node 8 │ queue │ number │ entry │ entry …        entry: kind │ length │ body
+///     version 3 │ node 8 │ queue │ number │ entry │ entry …        entry: kind │ length │ body
 ///
 /// Numbers without a size are variable integers. The number counts the records of one queue of one node, from 1.
 public struct Bundle {
@@ -31,7 +31,7 @@ public struct Bundle {
         case gone(NodeID)
     }
 
-    private static let version: UInt8 = 2
+    private static let version: UInt8 = 3
     private static let dispatchedKind: UInt8 = 4
     private static let successorKind: UInt8 = 5
     private static let goneKind: UInt8 = 6

@@ -34,7 +34,7 @@ struct BundleTests {
     }
 
     @Test func `a record has these bytes`() {
-        let head: [UInt8] = [2, 0, 0, 0, 0, 0, 0, 0, 5, 3, 0xC8, 0x01]
+        let head: [UInt8] = [3, 0, 0, 0, 0, 0, 0, 0, 5, 3, 0xC8, 0x01]
         #expect(record(["a"]) == head + [1, 5, 2, 1, 97, 0, 97])
         #expect(record(["a"], retain: true, left: 300) == head + [1, 7, 0b1110, 0xAC, 0x02, 1, 97, 0, 97])
     }

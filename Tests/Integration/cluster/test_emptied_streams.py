@@ -187,7 +187,10 @@ def test_a_session_is_taken_up_when_what_it_lacks_of_the_log_has_gone(start_nats
     nodes = [start_node(nats.address, STORE, name=name).is_ready() for name in ("first", "second")]
     wire = wire_to(nodes[1].port, "mqttv311")
     wire.connect("receiver", clean=False)
+    before = state(nats, SESSIONS)["last_seq"]
     wire.subscribe("a", 1)
+    # The log has it; its record has it a moment later, and then the log may go.
+    wait_until(lambda: state(nats, SESSIONS)["last_seq"] > before, "the session's record has its subscription")
     wire.disconnect()
     sender = wire_to(nodes[0].port)
     sender.connect()
