@@ -97,6 +97,12 @@ struct SessionSaves {
         markChanged(save, of: session, moves)
     }
 
+    /// It is restored, and has nothing left to do before these places: so its record says that as long as what it has
+    /// behind them waits. What the log says of how far it had come by an earlier claim counts no more then.
+    func recordRestored(_ session: Session, from places: LogPositions, _ moves: SessionMoves) {
+        save(of: session, moves).done = places
+    }
+
     /// The session is whole: what has changed of it may be given.
     func markWhole(_ session: Session, _ moves: SessionMoves) {
         guard let save = session.save, save.isChanged, save.underWay == nil else { return }

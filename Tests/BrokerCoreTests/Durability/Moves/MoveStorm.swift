@@ -117,7 +117,9 @@ struct MoveStorm {
             let node = Int.random(in: 0..<3, using: &random)
             cluster.nodes[node].store?.mode = random.oneIn(2) ? .paused : .prompt
             cluster.nodes[node].settle()
-        case 95: for node in cluster.nodes { node.advance(milliseconds: 50) }
+        case 95:
+            for node in cluster.nodes { node.advance(milliseconds: 50) }
+            look()
         case 96: look()
         case 97: cluster.askAgain(runs: false)
         default: if crashes { crash(Int.random(in: 0..<3, using: &random)) }
