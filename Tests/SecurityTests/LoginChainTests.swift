@@ -162,8 +162,12 @@ import Testing
     // MARK: What is remembered
 
     private func question(_ user: EncodedString, _ password: [UInt8] = [1], from address: String = "10.0.0.1") -> LoginQuestion {
+        question(user, password, ConnectionInfo(address: address))
+    }
+
+    private func question(_ user: EncodedString, _ password: [UInt8], _ info: ConnectionInfo) -> LoginQuestion {
         LoginQuestion(
-            userName: user, password: password, clientIdentifier: "c", info: ConnectionInfo(address: address),
+            userName: user, password: password, clientIdentifier: "c", info: info,
             subject: LoginThrottle().subject(network: "n", site: "s", userName: user, clientIdentifier: "c"))
     }
 
@@ -188,6 +192,23 @@ import Testing
         fresh.remember(.failed("x"), key, terms, now: 0, wallMilliseconds: 0)
         fresh.remember(.refused(.wrongPassword), key, .init(seconds: 0, staleSeconds: 60), now: 0, wallMilliseconds: 0)
         #expect(fresh.count == 0)
+    }
+
+    @Test func `an answer for one certificate is not given for another`() {
+        let cache = LoginCache()
+        func key(commonName: String?, subject: String?) -> LoginCache.Key {
+            var info = ConnectionInfo(address: "10.0.0.1")
+            (info.certificateCommonName, info.certificateSubject) = (commonName, subject)
+            return cache.key("http", question("u", [1], info))
+        }
+        let keys = [
+            key(commonName: "a", subject: "CN=a"), key(commonName: "b", subject: "CN=a"), key(commonName: "a", subject: "CN=b"),
+            key(commonName: "a", subject: nil), key(commonName: "a", subject: ""), key(commonName: nil, subject: "CN=a"),
+            key(commonName: "", subject: "CN=a"), key(commonName: nil, subject: nil), key(commonName: "", subject: ""),
+            key(commonName: "aC", subject: "N=a"),
+        ]
+        #expect(Set(keys).count == keys.count)
+        #expect(key(commonName: "a", subject: "CN=a") == keys[0])
     }
 
     @Test func `no more is remembered than there is room for, and the oldest goes first`() {

@@ -4,9 +4,9 @@ internal import Platform
 
 /// Remembers what a source of logins has answered, so that a client that comes again soon is not asked for twice.
 ///
-/// An answer is remembered by a keyed hash of the source, the user name, the password, the Client Identifier and the
-/// address: nobody finds passwords in it, and its keys mean nothing in another process. Bounded in bytes; beyond them
-/// the oldest answers go. Shared by all sources and listeners; for any thread.
+/// An answer is remembered by a keyed hash of the source, the user name, the password, the Client Identifier, the
+/// address and the certificate's names: nobody finds passwords in it, and its keys mean nothing in another process.
+/// Bounded in bytes; beyond them the oldest answers go. Shared by all sources and listeners; for any thread.
 public final class LoginCache: Sendable {
     /// How long answers hold.
     public struct Terms: Sendable, Equatable {
@@ -65,15 +65,20 @@ public final class LoginCache: Sendable {
     public var count: Int { state.withLock { $0.entries.count } }
 
     func key(_ source: String, _ question: LoginQuestion) -> Key {
+        // All that any source asks with: who differs in one of them may get another answer.
+        let info = question.info
+        let parts: [[UInt8]?] = [
+            Array(source.utf8), question.userName?.bytes, question.password, question.clientIdentifier.bytes,
+            Array(info.address.utf8), info.certificateCommonName.map { Array($0.utf8) },
+            info.certificateSubject.map { Array($0.utf8) },
+        ]
         var text: [UInt8] = []
-        for part in [
-            Array(source.utf8), question.userName?.bytes ?? [], question.password ?? [], question.clientIdentifier.bytes,
-            Array(question.info.address.utf8),
-        ] {
-            withUnsafeBytes(of: UInt32(truncatingIfNeeded: part.count)) { text += $0 }
-            text += part
+        for part in parts {
+            // A value that is missing is no empty one.
+            text.append(part == nil ? 0 : 1)
+            withUnsafeBytes(of: UInt32(truncatingIfNeeded: part?.count ?? 0)) { text += $0 }
+            text += part ?? []
         }
-        text.append((question.userName == nil ? 1 : 0) | (question.password == nil ? 2 : 0))
         return Key(digest: HashFunction.sha256.authenticationCode(text, key: secret))
     }
 

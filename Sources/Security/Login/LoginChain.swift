@@ -178,7 +178,7 @@ private final class ChainWalk: AbandonedLogin {
     private func askForRules(_ question: LoginQuestion, _ userName: EncodedString?, _ grant: LoginGrant) {
         guard let rules = chain.rules, grant.rights == nil, !grant.isSuperuser else { return finish(isDecided: true) }
         let user = userName ?? question.userName
-        ask(rules, keyed: "\(rules.tally.name) \(grant.source) \(userName?.description ?? "")", question) { source, reply in
+        ask(rules, keyed: "\(rules.tally.name) \(grant.source)\(userName.map { " \($0)" } ?? "")", question) { source, reply in
             source.rules(question, userName: user, source: grant.source, reply: reply)
         } as: { answer in
             Self.combined(grant, userName, answer)
