@@ -224,6 +224,24 @@ import Testing
         #expect(cache.answer(cache.key("http", oldest), now: 1) == nil && cache.answer(cache.key("http", newest), now: 1) != nil)
     }
 
+    @Test func `answers that are replaced again and again take no more room, and keep their places`() {
+        let cache = LoginCache(bytesMax: 10 * Limits.loginCacheEntryBytes)
+        let terms = LoginCache.Terms(seconds: 10)
+        let keys = (0..<11).map { cache.key("http", question("u", [$0])) }
+        func remember(_ number: Int) {
+            cache.remember(.refused(.wrongPassword), keys[number], terms, now: 0, wallMilliseconds: 0)
+        }
+        for number in 0..<10 { remember(number) }
+        for turn in 0..<20_000 { remember(turn % 9) }
+        #expect(cache.count == 10 && cache.queueCount <= 2 * 10 + 1024)
+        // The one that was not replaced since is the oldest, and the one behind it comes next.
+        remember(10)
+        #expect(cache.answer(keys[9], now: 1) == nil && (0..<9).allSatisfy { cache.answer(keys[$0], now: 1) != nil })
+        remember(9)
+        let oldest = 20_000 % 9
+        #expect((0..<11).allSatisfy { (cache.answer(keys[$0], now: 1) == nil) == ($0 == oldest) })
+    }
+
     @Test func `a remembered answer stands in for a source that is down only if that is wanted`() {
         for (stale, isLetIn) in [(UInt64(0), false), (60, true)] {
             let source = Source("http", allowed("http"))

@@ -38,7 +38,7 @@ public final class LoginCache: Sendable {
 
     private struct State {
         var entries: [Key: Entry] = [:]
-        /// In the order in which they came, with those that were replaced since.
+        /// In the order in which they came, with those that were replaced since, and from `first` on.
         var order: [(key: Key, number: UInt64)] = []
         var first = 0
         var bytes = 0
@@ -63,6 +63,9 @@ public final class LoginCache: Sendable {
     /// Bytes that it takes, as it counts them.
     public var byteCount: Int { state.withLock { $0.bytes } }
     public var count: Int { state.withLock { $0.entries.count } }
+
+    /// How many places the order of arrival has, with those of answers that were replaced since.
+    var queueCount: Int { state.withLock { $0.order.count } }
 
     func key(_ source: String, _ question: LoginQuestion) -> Key {
         // All that any source asks with: who differs in one of them may get another answer.
@@ -123,8 +126,8 @@ public final class LoginCache: Sendable {
             state.order.append((key, state.lastNumber))
             state.bytes += bytes
             while state.bytes > bytesMax { Self.dropOldest(&state) }
-            if state.first > 1024, state.first > state.order.count / 2 {
-                state.order.removeFirst(state.first)
+            if state.order.count > 2 * state.entries.count + Limits.spareLoginCachePlaces {
+                state.order = state.order[state.first...].filter { state.entries[$0.key]?.number == $0.number }
                 state.first = 0
             }
         }
@@ -190,4 +193,7 @@ extension Limits {
 
     /// Bytes that an answer takes in the tables, without what it carries.
     static let loginCacheEntryBytes = 320
+
+    /// Places of replaced answers that the order of arrival has beyond twice the answers; with more it is written anew.
+    static let spareLoginCachePlaces = 1024
 }
