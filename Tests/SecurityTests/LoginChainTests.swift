@@ -280,6 +280,30 @@ import Testing
         #expect(!tally.isDown && lines.value.last == "The login source ldap answers again.")
     }
 
+    @Test func `who lacks only its rules hears of the source of the rules, and of no other that was down`() {
+        final class Rules: LoginRulesSource {
+            let name = "rules"
+            func rules(
+                _ question: LoginQuestion, userName: EncodedString?, source: String,
+                reply: @escaping @Sendable (LoginAnswer) -> Void
+            ) -> (any AbandonedLogin)? {
+                reply(.failed("are not there"))
+                return nil
+            }
+        }
+        // Another one lets in whom the first might have known; or what the first has answered before does.
+        let (directory, file) = (Source("ldap", allowed("ldap")), Source("file", allowed("file")))
+        let memory = LoginMemory(LoginCache(), .init(seconds: 0, staleSeconds: 60))
+        let chain = LoginChain([(directory, memory), (file, nil)], rules: (Rules(), nil), tallies: tallies) { _ in }
+        ask(chain)
+        directory.set(.failed("does not answer"))
+        ask(chain)
+        ask(chain, "stranger")
+        let words = outcomes.value.map { failure($0)?.1.words }
+        #expect(words == Array(repeating: "the login source rules are not there", count: 3))
+        #expect(outcomes.value.allSatisfy { $0.refusal == .serverUnavailable } && file.now.asked == 1)
+    }
+
     @Test func `a source whose user it cannot be is not asked`() {
         final class Picky: LoginSource {
             let name = "picky"

@@ -109,20 +109,25 @@ public struct LoginExplanation: Sendable {
     /// What the client is told.
     public var outcome: AuthenticationOutcome {
         if isDecided, let last = steps.last {
+            // One that could not say before it has kept nobody out: another one knew the client, or its memory did.
             switch last.answer {
             case .allowed(let userName, let grant): return .accepted(userName: userName, data: nil, grant: grant)
             case .refused(let failure): return .refused(.notAuthorized, because: failure)
             case .busy: return .refused(.serverBusy)
-            case .next, .failed: break
+            case .failed(let words): return Self.unavailable(last.source, words)
+            case .next: break
             }
         }
         for step in steps {
-            guard case .failed(let words) = step.answer else { continue }
-            return .refused(.serverUnavailable, because: .reported("the login source \(step.source) \(words)"))
+            if case .failed(let words) = step.answer { return Self.unavailable(step.source, words) }
         }
         // The most that anybody has said: of a user without a password no source knows anything.
         let failures = steps.compactMap { step in if case .next(let failure) = step.answer { failure } else { nil } }
         return .refused(.notAuthorized, because: failures.last ?? .noUsersKnown)
+    }
+
+    private static func unavailable(_ source: String, _ words: String) -> AuthenticationOutcome {
+        .refused(.serverUnavailable, because: .reported("the login source \(source) \(words)"))
     }
 }
 
