@@ -126,7 +126,7 @@ public final class LoginCache: Sendable {
             state.order.append((key, state.lastNumber))
             state.bytes += bytes
             while state.bytes > bytesMax { Self.dropOldest(&state) }
-            if state.order.count > 2 * state.entries.count + Limits.spareLoginCachePlaces {
+            if state.order.count > 2 * state.entries.count + Limits.spareLoginCacheSlots {
                 state.order = state.order[state.first...].filter { state.entries[$0.key]?.number == $0.number }
                 state.first = 0
             }
@@ -165,12 +165,12 @@ public struct LoginMemory: Sendable {
     ///   - terms: how long this one's answers hold.
     public init(_ cache: LoginCache, _ terms: LoginCache.Terms) { (self.cache, self.terms) = (cache, terms) }
 
-    func place(_ name: String, _ question: LoginQuestion) -> Place {
-        Place(cache: cache, key: cache.key(name, question), terms: terms)
+    func slot(_ name: String, _ question: LoginQuestion) -> Slot {
+        Slot(cache: cache, key: cache.key(name, question), terms: terms)
     }
 
     /// Where the answer to one question is remembered.
-    struct Place: Sendable {
+    struct Slot: Sendable {
         fileprivate let cache: LoginCache
         fileprivate let key: LoginCache.Key
         fileprivate let terms: LoginCache.Terms
@@ -194,6 +194,6 @@ extension Limits {
     /// Bytes that an answer takes in the tables, without what it carries.
     static let loginCacheEntryBytes = 320
 
-    /// Places of replaced answers that the order of arrival has beyond twice the answers; with more it is written anew.
-    static let spareLoginCachePlaces = 1024
+    /// Slots of replaced answers that the order of arrival has beyond twice the answers; with more it is written anew.
+    static let spareLoginCacheSlots = 1024
 }

@@ -206,14 +206,14 @@ private final class ChainWalk: AbandonedLogin {
         as combined: @escaping @Sendable (LoginAnswer) -> LoginAnswer = { $0 },
         then proceed: @escaping @Sendable (LoginAnswer) -> Void
     ) {
-        let (place, tally) = (member.memory?.place(name, question), member.tally)
+        let (slot, tally) = (member.memory?.slot(name, question), member.tally)
         // Nobody was asked, and so nobody has shown to be there, or not to be.
         let recall = { @Sendable [self] (known: LoginAnswer) in
             tally.remembered()
             let answer = combined(known)
             if record(answer, of: tally.name, isRemembered: true) { proceed(answer) }
         }
-        if let known = place?.answer() { return recall(known) }
+        if let known = slot?.answer() { return recall(known) }
         tally.asked()
         let began = MonotonicClock.microseconds()
         let step = state.withLock { $0.steps.count }
@@ -221,9 +221,9 @@ private final class ChainWalk: AbandonedLogin {
             let took = MonotonicClock.microseconds() &- began
             let answer = combined(said)
             if let line = tally.answered(answer, microseconds: took, now: MonotonicClock.milliseconds()) { chain.report(line) }
-            place?.remember(said)
+            slot?.remember(said)
             guard record(answer, of: tally.name, microseconds: took) else { return }
-            if case .failed = said, let known = place?.answer(isStale: true) { return recall(known) }
+            if case .failed = said, let known = slot?.answer(isStale: true) { return recall(known) }
             proceed(answer)
         }
         wait(for: waiting, step: step)
