@@ -104,7 +104,7 @@ incidents: build tools-test ## Put a cluster through its incidents on real serve
 .PHONY: nightly
 nightly: build tools-test growth build-time fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster and its incidents, 40 power cuts of its nodes, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
-	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm|BusStorm|DispatchStorm|DispatchedStepStorm|DeliveryStorm|GroupStorm|InterestTable|LogStorm|LostNode|MoveStorm|ReceiptStorm|RetainedStorm|SessionStorm)Tests'
+	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm|BusStorm|DispatchStorm|DispatchedStepStorm|DeliveryStorm|GroupStorm|InterestTable|LogStorm|LostNode|MoveStorm|ReceiptStorm|RetainedStorm|SessionStorm|SubscriptionStorm)Tests'
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
 	swift build $(release) $(arrows) --product endurance
 	swift build $(release) $(arrows) --product collectionclient
