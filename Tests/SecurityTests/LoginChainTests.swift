@@ -257,6 +257,23 @@ import Testing
         #expect(source.now.asked == 1 && last?.refusal == nil)
     }
 
+    @Test func `an answer is not given where another service of the same name is asked`() {
+        let cache = LoginCache()
+        let terms = LoginCache.Terms(seconds: 60, staleSeconds: 60)
+        let memory = LoginMemory(cache, terms)
+        let (open, strict, down) = (Source("http", allowed("http")), Source("http", .refused(.wrongPassword)), Source("http", nil))
+        down.set(.failed("does not answer"))
+        ask(chain(open, memory: memory))
+        #expect(last?.refusal == nil)
+        ask(chain(strict, memory: LoginMemory(cache, terms)))
+        #expect(last?.refusal == .notAuthorized && strict.now.asked == 1)
+        ask(chain(down, memory: LoginMemory(cache, terms)))
+        #expect(last?.refusal == .serverUnavailable && down.now.asked == 1)
+        // A listener that asks the same service has the same memory.
+        ask(chain(down, memory: memory))
+        #expect(last?.refusal == nil && down.now.asked == 1)
+    }
+
     @Test(arguments: [LoginCache.Terms(seconds: 60), LoginCache.Terms(seconds: 0, staleSeconds: 60)])
     func `who is let in without an answer of the source does not hide that it is down`(terms: LoginCache.Terms) {
         let source = Source("ldap", allowed("ldap"))

@@ -1,12 +1,14 @@
 internal import BrokerModel
 internal import MQTTCodec
 internal import Platform
+internal import Synchronization
 
 /// Remembers what a source of logins has answered, so that a client that comes again soon is not asked for twice.
 ///
-/// An answer is remembered by a keyed hash of the source, the user name, the password, the Client Identifier, the
-/// address and the certificate's names: nobody finds passwords in it, and its keys mean nothing in another process.
-/// Bounded in bytes; beyond them the oldest answers go. Shared by all sources and listeners; for any thread.
+/// An answer is remembered by a keyed hash of the memory, the source, the user name, the password, the Client
+/// Identifier, the address and the certificate's names: nobody finds passwords in it, and its keys mean nothing in
+/// another process. Bounded in bytes; beyond them the oldest answers go. Shared by all sources and listeners; for any
+/// thread.
 public final class LoginCache: Sendable {
     /// How long answers hold.
     public struct Terms: Sendable, Equatable {
@@ -155,18 +157,25 @@ public final class LoginCache: Sendable {
     }
 }
 
-/// How the answers of one source are remembered.
+/// How the answers of sources are remembered. Each one that is made gives its own answers alone, so that nobody is let
+/// in by a service that the listener does not ask, also not by one that it asked before a reload.
 public struct LoginMemory: Sendable {
     private let cache: LoginCache
     private let terms: LoginCache.Terms
+    private let number: UInt64
+
+    private static let lastNumber = Atomic<UInt64>(0)
 
     /// - Parameters:
     ///   - cache: of all sources.
     ///   - terms: how long this one's answers hold.
-    public init(_ cache: LoginCache, _ terms: LoginCache.Terms) { (self.cache, self.terms) = (cache, terms) }
+    public init(_ cache: LoginCache, _ terms: LoginCache.Terms) {
+        (self.cache, self.terms) = (cache, terms)
+        number = Self.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+    }
 
     func slot(_ name: String, _ question: LoginQuestion) -> Slot {
-        Slot(cache: cache, key: cache.key(name, question), terms: terms)
+        Slot(cache: cache, key: cache.key("\(number) \(name)", question), terms: terms)
     }
 
     /// Where the answer to one question is remembered.
