@@ -11,6 +11,7 @@ import time
 
 import pytest
 from harness.login_service import Answer, LoginService, RawService
+from harness.ports import reserve_port
 from harness.waiting import wait_until
 from harness.wire import DISCONNECT, PUBACK, PUBLISH, Wire
 
@@ -106,6 +107,23 @@ class TestNative:
         count = len(users.questions)
         assert log_in(broker, "ann", "secret", "c1") == 0
         assert len(users.questions) == count and users.connections == 1
+
+    def test_a_listener_does_not_take_what_the_service_of_another_has_answered(self, start_broker, service):
+        willing, strict = (service(lambda question, result=result: Answer(body={"result": result})) for result in ("allow", "deny"))
+        second = reserve_port()
+        lines = "allow_anonymous false\nmartlet_auth_cache 60\nmartlet_http_auth_url http://127.0.0.1:{}/\n"
+        broker = start_broker(
+            configuration=f"per_listener_settings true\nlistener {{port}} 127.0.0.1\n{lines.format(willing.port)}"
+            f"listener {second} 127.0.0.1\n{lines.format(strict.port)}",
+            listener=False,
+        )
+        assert log_in(broker, "ann", "secret") == 0
+        wire = Wire(second)
+        try:
+            assert wire.connect("c", user="ann", password="secret")[1] == NOT_AUTHORIZED
+        finally:
+            wire.close()
+        assert len(strict.questions) == 1
 
     def test_sources_are_asked_in_order_and_each_leaves_unknown_users_to_the_next(self, start_broker, service, tmp_path):
         users = service(by_password)
