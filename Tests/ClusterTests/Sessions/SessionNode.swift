@@ -15,6 +15,8 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     /// Parts in a thousand by which its clock is wrong: up to 2 %.
     private let rate: UInt64
     private var hangsUntil: UInt64 = 0
+    /// What has come while it hung, in order.
+    private var waiting: [() -> Void] = []
     private var leases: [String: UInt64] = [:]
     private var nextSequence: UInt64 = 1
     /// What this node has read of the log.
@@ -71,12 +73,16 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         connection?.close()
     }
 
-    func hang(_ microseconds: UInt64) { hangsUntil = clock.now + microseconds }
+    func hang(_ microseconds: UInt64) { hangsUntil = max(hangsUntil, clock.now + microseconds) }
 
-    /// Does something now, or when the node does not hang any more.
+    /// Does something now, or when the node does not hang any more, behind what has come before.
     func act(_ action: @escaping () -> Void) {
         guard isRunning else { return }
-        guard clock.now >= hangsUntil else { return clock.at(hangsUntil) { [self] in act(action) } }
+        guard clock.now >= hangsUntil, waiting.isEmpty else {
+            waiting.append(action)
+            if waiting.count == 1 { clock.at(hangsUntil) { [self] in goOn() } }
+            return
+        }
         lease.expire(now: now)
         if lease.state == .ended {
             owner?.fence(self)
@@ -85,6 +91,13 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
             return world.restart(self)
         }
         action()
+    }
+
+    private func goOn() {
+        guard clock.now >= hangsUntil else { return clock.at(hangsUntil) { [self] in goOn() } }
+        let actions = waiting
+        waiting = []
+        for action in actions { act(action) }
     }
 
     private func tick() {
@@ -160,6 +173,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     }
 
     private func take(_ record: EngineStream.Record) {
+        if record.sequence > nextSequence { world.fail("node \(id) takes entry \(record.sequence) before \(nextSequence)") }
         guard record.sequence == nextSequence else { return }
         nextSequence += 1
         if record.subject.hasPrefix("node.") { leases[record.subject] = record.isMarker ? nil : record.sequence }
@@ -350,6 +364,8 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     }
 
     private func read(_ record: EngineStream.Record) {
+        // What it has read on an earlier connection may come again; in between nothing is left out.
+        if record.sequence > history.count + 1 { world.fail("node \(id) reads \(record.sequence) of the log after \(history.count)") }
         guard record.sequence == UInt64(history.count) + 1 else { return }
         history.append(record)
         for (session, kept) in sessions.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
