@@ -365,8 +365,9 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
 
     private func read(_ record: EngineStream.Record) {
         // What it has read on an earlier connection may come again; in between nothing is left out.
-        if record.sequence > history.count + 1 { world.fail("node \(id) reads \(record.sequence) of the log after \(history.count)") }
-        guard record.sequence == UInt64(history.count) + 1 else { return }
+        let next = UInt64(history.count) + 1
+        if record.sequence > next { world.fail("node \(id) reads entry \(record.sequence) of the log before \(next)") }
+        guard record.sequence == next else { return }
         history.append(record)
         for (session, kept) in sessions.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
             read(record, for: session, kept)
