@@ -29,6 +29,11 @@ struct IncomingSession {
     init(_ connection: ClientConnection) { self.connection = connection }
 }
 
+/// A record that is to go: the session's last epoch, and the record's number; nil if they have to be read.
+struct SessionEnding {
+    let found: (epoch: UInt64, number: UInt64)?
+}
+
 /// Wills, and sessions that end: as the broker's loop does that speaks to the servers.
 extension SessionNode: LeftSessionsSink {
     // MARK: Clients that come and go
@@ -229,18 +234,22 @@ extension SessionNode: LeftSessionsSink {
         if let entry = unsettled[session], owner?.epoch(of: session) == entry.epoch, owner?.isSettled(session) == false {
             unsettled[session]?.isOver = true
         } else {
-            endings[session] = .some(owner?.release(session))
+            let epoch = owner?.epoch(of: session)
+            let number = owner?.release(session)
+            endings[session] = SessionEnding(found: epoch.flatMap { epoch in number.map { (epoch: epoch, number: $0) } })
         }
     }
 
     func sendEndings() {
         guard let connection else { return }
-        for (session, number) in endings.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-            guard let number else {
+        for (session, ending) in endings.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            guard let found = ending.found else {
                 read(session)
                 continue
             }
-            world.stream.publish([], to: subject(session), expected: number, by: connection) { [self] answer in
+            // Whoever has come before, and claims the session now, goes on behind its last epoch.
+            let tombstone = SessionRecord.tombstone(endedAt: found.epoch)
+            world.stream.publish(tombstone, to: subject(session), expected: found.number, by: connection) { [self] answer in
                 act { [self] in if answer != .unavailable { endings[session] = nil } }
             }
         }

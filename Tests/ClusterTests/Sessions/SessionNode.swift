@@ -38,7 +38,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     var stopsKept = false
     private var isConnecting = false
     /// Records that are to go.
-    var endings: [[UInt8]: UInt64?] = [:]
+    var endings: [[UInt8]: SessionEnding] = [:]
     /// Sessions whose clients were let in before all that had them had stopped: by which claim, when, and whether they
     /// have ended since.
     var unsettled: [[UInt8]: (epoch: UInt64, since: UInt64, isOver: Bool)] = [:]
@@ -237,11 +237,12 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
                 let last = records.first { $0.subject == subject(session) }
                 let record = last.flatMap { SessionRecord($0.payload) }
                 if endings[session] != nil {
-                    endings[session] = record?.owners[0].node == id ? .some(last?.sequence) : nil
-                    return
+                    guard let last, let record, record.owners[0].node == id else { return endings[session] = nil }
+                    return endings[session] = SessionEnding(found: (record.epoch, last.sequence))
                 }
                 recordFound(session, record)
-                owner?.found(session, record, at: last?.sequence ?? 0, now: now, self)
+                let ended = last.map { SessionRecord.epoch(ofTombstone: $0.payload) } ?? 0
+                owner?.found(session, record, at: last?.sequence ?? 0, ended: ended, now: now, self)
             }
         }
     }
