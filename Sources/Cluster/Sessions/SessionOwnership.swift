@@ -43,6 +43,8 @@ public struct SessionOwnership {
         var saving: SessionRecord?
         /// While kept: those that may still act by earlier claims, see `keepUnsettled`.
         var unsettled: [SessionRecord.Owner] = []
+        /// While kept, of a session that is assumed: whether its record does not say yet since when its client is away.
+        var isAwayUnsaid = false
     }
 
     /// What CONNECT says of a session.
@@ -263,14 +265,24 @@ public struct SessionOwnership {
     }
 
     /// Asks again what was not answered; to be called about each second.
-    public mutating func tick(now: UInt64, _ sink: some SessionOwnershipSink) {
+    ///
+    /// - Parameters:
+    ///   - now: milliseconds.
+    ///   - wallClock: milliseconds since 1970: the clients of sessions that were assumed, and that others have kept until
+    ///     they stopped, are away since then.
+    ///   - sink: what is to be done goes there.
+    public mutating func tick(now: UInt64, wallClock: UInt64, _ sink: some SessionOwnershipSink) {
         for session in busySorted {
             guard let claim = claims[session], now >= claim.askedAt + Limits.claimAnswerMilliseconds else { continue }
             switch claim.phase {
             case .kept(let record):
                 claims[session]?.askedAt = now
                 ask(claim.unsettled, for: session, epoch: record.epoch, sink)
-                if claim.saving != nil { sink.read(session) }
+                if claim.saving != nil {
+                    sink.read(session)
+                } else if claim.isAwayUnsaid {
+                    _ = save(session, now: now, sink) { $0.awaySince = wallClock }
+                }
             case .reading, .writing: read(session, now: now, sink)
             case .settling(let record, let waitingFor):
                 claims[session]?.askedAt = now
@@ -305,9 +317,10 @@ public struct SessionOwnership {
 
     // MARK: Steps
 
-    /// A session is kept, and nothing is on its way to its record: it is busy only while somebody is asked to stop.
+    /// A session is kept, and nothing is on its way to its record: it is busy only while somebody is asked to stop, or
+    /// something is to be said in its record first.
     mutating func rest(_ session: [UInt8]) {
-        guard let claim = claims[session], claim.saving == nil, claim.unsettled.isEmpty else { return }
+        guard let claim = claims[session], claim.saving == nil, claim.unsettled.isEmpty, !claim.isAwayUnsaid else { return }
         busy.remove(session)
     }
 
@@ -360,6 +373,11 @@ public struct SessionOwnership {
 
     private mutating func keep(_ session: [UInt8], _ record: SessionRecord, _ sink: some SessionOwnershipSink) {
         claims[session]?.phase = .kept(record)
+        // Its client may have been connected to a node that has stopped only now: it is away since then.
+        if claims[session]?.terms == nil, record.awaySince == 0 {
+            claims[session]?.isAwayUnsaid = true
+            return
+        }
         rest(session)
         sink.restored(session, record, isAssumed: claims[session]?.terms == nil)
     }
@@ -385,7 +403,8 @@ public struct SessionOwnership {
         // Who is gone may be back with what it had.
         next.owners = [me] + next.owners.filter { $0.node.store != me.node.store }.prefix(Limits.ownersMax - 1)
         guard let terms = claim.terms else {
-            if next.awaySince == 0 { next.awaySince = claim.wallClock }
+            // Whoever has to be asked to stop may have its client until then.
+            if next.awaySince == 0, next.owners.dropFirst().allSatisfy({ isGone($0) }) { next.awaySince = claim.wallClock }
             return next
         }
         // What it was stays as it was, even if the client begins anew: it may be refused yet.
@@ -407,7 +426,8 @@ extension SessionOwnership {
     ///   - epoch: the claim by which its client has stayed here while this node had no lease; nil if it has none here.
     ///     Then it is assumed as well if others have looked after it meanwhile, or ended it, and nobody has kept it for
     ///     a client.
-    ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before.
+    ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before, and nobody
+    ///     has to be asked to stop; see `tick`.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
     /// - Returns: whether the owner looks after it.
@@ -475,8 +495,13 @@ extension SessionOwnership {
         claims[session]?.phase = .kept(record)
         claims[session]?.sequence = sequence
         claims[session]?.saving = nil
+        guard claims[session]?.isAwayUnsaid == true, record.awaySince > 0 else {
+            rest(session)
+            return sink.saved(session, record)
+        }
+        claims[session]?.isAwayUnsaid = false
         rest(session)
-        sink.saved(session, record)
+        sink.restored(session, record, isAssumed: true)
     }
 
     /// Goes on with a change that met another record than it expected: an earlier one of our own whose answer was lost,

@@ -51,7 +51,8 @@ extension SessionCoordinator: LeftSessionsSink {
 
     /// A session's record as it was found by whoever is about to assume it.
     func recordFound(_ session: [UInt8], _ record: SessionRecord?) {
-        guard left.isHandling(session) else { return }
+        // What this claim has written itself says nothing of who had the session before.
+        guard left.isHandling(session), owner?.keeps(session) != true else { return }
         let stayedBy = stayedBy(session)
         guard let record else {
             sessions[session].adoption.oldest = stayedBy

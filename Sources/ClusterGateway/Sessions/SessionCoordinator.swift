@@ -124,7 +124,7 @@ final class SessionCoordinator {
             if connection.isReady { records.look() }
         }
         takeRefused()
-        owner?.tick(now: now, self)
+        owner?.tick(now: now, wallClock: wallClock, self)
         tickVisits()
         tickUnsettled()
         logAwaited()

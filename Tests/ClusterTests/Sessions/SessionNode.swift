@@ -104,7 +104,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         clock.after(250_000) { [self] in
             act { [self] in
                 renew()
-                owner?.tick(now: now, self)
+                owner?.tick(now: now, wallClock: world.wallClock, self)
                 letInUnsettled()
                 save()
                 adopt()
@@ -213,7 +213,8 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
             } else if sessions[session] != nil {
                 // What is kept here is known here.
                 arrival.owed = takeOver(session)
-            } else if let record = left.record(of: session) {
+            } else if owner?.keeps(session) == true, let record = owner?.record(of: session) {
+                // What is kept for nobody is not read again.
                 (arrival.found, arrival.isPresent) = (record, !record.hasEnded(now: world.wallClock))
             }
             left.notTaken(session)
@@ -237,8 +238,9 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
                 let last = records.first { $0.subject == subject(session) }
                 let record = last.flatMap { SessionRecord($0.payload) }
                 if endings[session] != nil {
-                    guard let last, let record, record.owners[0].node == id else { return endings[session] = nil }
-                    return endings[session] = SessionEnding(found: (record.epoch, last.sequence))
+                    let own = record?.owners[0].node == id ? record : nil
+                    endings[session] = own.flatMap { own in last.map { SessionEnding(found: (own.epoch, $0.sequence)) } }
+                    return
                 }
                 recordFound(session, record)
                 let ended = last.map { SessionRecord.epoch(ofTombstone: $0.payload) } ?? 0

@@ -138,17 +138,17 @@ import Testing
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
         claimed.keepUnsettled(session, sink)
         #expect(sink.take() == ["taken up 8"] && claimed.keeps(session) && !claimed.isSettled(session))
-        claimed.tick(now: 1002, sink)
+        claimed.tick(now: 1002, wallClock: 6000, sink)
         #expect(sink.take() == ["ask 2.1"])
         // Whoever claims it next asks the other one, too.
         let isSaving = claimed.save(session, hasAll: true, now: 1003, sink) { $0.awaySince = 1 }
         #expect(isSaving && sink.written?.owners == [me, other])
         claimed.written(session, number: sink.number, .stored(at: 42), now: 1004, sink)
         _ = sink.take()
-        claimed.tick(now: 3000, sink)
+        claimed.tick(now: 3000, wallClock: 6000, sink)
         #expect(sink.take() == ["ask 2.1"])
         claimed.hasStopped(node(2, 1), session, epoch: 8, sink)
-        claimed.tick(now: 5000, sink)
+        claimed.tick(now: 5000, wallClock: 6000, sink)
         #expect(sink.take() == [] && claimed.keeps(session) && claimed.isSettled(session))
         let isSavingAgain = claimed.save(session, hasAll: true, now: 5001, sink) { $0.awaySince = 2 }
         #expect(isSavingAgain && sink.written?.owners == [me])
@@ -160,7 +160,7 @@ import Testing
         claimed.keepUnsettled(session, sink)
         claimed.live([node(1, 1)], through: 61, sink)
         _ = sink.take()
-        claimed.tick(now: 2000, sink)
+        claimed.tick(now: 2000, wallClock: 6000, sink)
         #expect(sink.take() == [] && claimed.keeps(session) && claimed.isSettled(session))
     }
 
@@ -226,9 +226,9 @@ import Testing
         claimed.written(session, number: sink.number, .unavailable, now: 4, sink)
         _ = sink.take()
         let late = 3 + Limits.claimAnswerMilliseconds
-        claimed.tick(now: late - 1, sink)
+        claimed.tick(now: late - 1, wallClock: 6000, sink)
         #expect(sink.take() == [])
-        claimed.tick(now: late, sink)
+        claimed.tick(now: late, wallClock: 6000, sink)
         #expect(sink.take() == ["read"])
         claimed.found(session, isThere ? sink.written : before, at: isThere ? 42 : 41, now: late, sink)
         #expect(sink.take() == (isThere ? ["saved"] : ["write 8 expecting 41"]))
@@ -286,6 +286,27 @@ import Testing
         known.awaySince = 4000
         _ = adopt(known, live: [node(1, 1)], sink)
         #expect(sink.written?.awaySince == 4000)
+    }
+
+    @Test func `a client that an earlier owner has had until it stopped is away since then, and nobody acts before that is said`() {
+        let sink = Sink()
+        let owners = [owner(2, 1, lease: 10), owner(3, 1, lease: 10)]
+        var adopting = adopt(record(owners), live: [node(1, 1), node(3, 1)], sink)
+        #expect(sink.written?.awaySince == 0)
+        adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
+        adopting.hasStopped(node(3, 1), session, epoch: 8, sink)
+        #expect(sink.take() == ["read", "write 8 expecting 40", "ask 3.1"])
+        adopting.tick(now: 2000, wallClock: 19_000, sink)
+        #expect(sink.take() == ["write 8 expecting 41"] && sink.written?.awaySince == 19_000)
+        adopting.written(session, number: sink.number, .unavailable, now: 2001, sink)
+        adopting.tick(now: 4000, wallClock: 21_000, sink)
+        #expect(sink.take() == ["read"])
+        adopting.found(session, sink.written, at: 42, now: 4001, sink)
+        #expect(sink.take() == ["taken up 8"] && adopting.record(of: session)?.awaySince == 19_000)
+        adopting.tick(now: 6000, wallClock: 23_000, sink)
+        #expect(sink.take() == [])
+        let released = adopting.release(session)
+        #expect(released == 42)
     }
 
     @Test func `what is another node's, or may be, is not adopted, nor what has ended`() {
@@ -412,10 +433,10 @@ import Testing
         claiming.connect(session, terms, now: 1, sink)
         let isAdopting = claiming.adopt(session, wallClock: 5000, now: 2, sink)
         #expect(!isAdopting && sink.take() == ["read"])
-        claiming.tick(now: 1000, sink)
+        claiming.tick(now: 1000, wallClock: 6000, sink)
         #expect(sink.take() == ["read"])
         claiming.found(session, nil, at: 0, now: 1001, sink)
-        claiming.tick(now: 2001, sink)
+        claiming.tick(now: 2001, wallClock: 6000, sink)
         #expect(sink.take() == ["write 1000 expecting 0", "read"])
         claiming.fence(sink)
         #expect(sink.take() == ["stop"] && claiming.count == 0)
