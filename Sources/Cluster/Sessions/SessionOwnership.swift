@@ -268,8 +268,8 @@ public struct SessionOwnership {
     ///
     /// - Parameters:
     ///   - now: milliseconds.
-    ///   - wallClock: milliseconds since 1970: the clients of sessions that were assumed, and that others have kept until
-    ///     they stopped, are away since then.
+    ///   - wallClock: milliseconds since 1970: the clients of sessions that were assumed, and that others have kept
+    ///     until they stopped, are away since then.
     ///   - sink: what is to be done goes there.
     public mutating func tick(now: UInt64, wallClock: UInt64, _ sink: some SessionOwnershipSink) {
         for session in busySorted {
