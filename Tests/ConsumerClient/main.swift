@@ -137,7 +137,14 @@ func chain(_ port: String, _ count: Int) async throws {
     for task in responding { task.cancel() }
 }
 
-/// Says each state of a client, until it ends.
+/// Settings of a client that is followed: between attempts it waits so long that a busy machine sees each state.
+func followedSettings(_ port: String, _ name: String) throws -> ClientSettings {
+    var settings = try settings(port, name)
+    settings.reconnect = .exponential(from: .seconds(2), to: .seconds(2))
+    return settings
+}
+
+/// Says the states of a client, until it ends. Who is slow misses those that have changed since.
 func follow(_ client: Client) {
     Task.detached {
         for await state in client.states {
@@ -152,7 +159,7 @@ func follow(_ client: Client) {
 }
 
 func full(_ port: String) async throws {
-    var panelSettings = try settings(port, "panel")
+    var panelSettings = try followedSettings(port, "panel")
     panelSettings.keepAlive = .seconds(2)
     let panel = try Client(panelSettings)
     let idle = panel.messages("farm/idle/#", SubscriptionSettings(backlog: .hold(10)))
@@ -200,7 +207,7 @@ func late(_ port: String) async throws {
 }
 
 func limit(_ port: String, _ version: String, _ bytes: UInt32?) async throws {
-    var limited = try settings(port, "limited")
+    var limited = try followedSettings(port, "limited")
     limited.version = version == "v311" ? .v311 : .v5
     if let bytes { limited.maximumPacketSize = bytes }
     let client = try Client(limited)
