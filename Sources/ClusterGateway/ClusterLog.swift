@@ -243,7 +243,7 @@ extension ClusterLog: ReadLog {
     func found(_ first: UInt64, _ last: UInt64, _ partition: LogPartition) {
         (partition.isFound, partition.trouble) = (true, nil)
         let name = "the log's partition \(partition.index)"
-        let stream = Self.identity(partition.stream?.created ?? "")
+        let stream = Self.hash(ofIdentity: partition.stream?.identity ?? "")
         let start = first > 0 ? first - 1 : 0
         if let place = partition.place, place.stream == stream {
             if last < max(place.sequence, partition.furthest) { cut(partition, name, at: last) }
@@ -302,9 +302,9 @@ extension ClusterLog: ReadLog {
         loop.loops[shard].post(.logBegins(partition.index, after: place), from: loop)
     }
 
-    /// Stands for the time at which a stream was made; never 0.
-    private static func identity(_ created: String) -> UInt64 {
-        max(1, created.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
+    /// Stands for what a stream differs in from others of its name; never 0.
+    private static func hash(ofIdentity text: String) -> UInt64 {
+        max(1, text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
     }
 }
 

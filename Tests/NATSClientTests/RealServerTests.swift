@@ -203,4 +203,24 @@ struct RealServerTests {
         try publish("g.c")
         #expect(try follow(from: 1, "sixth") == Reading(given: [3], news: [.found(first: 3, last: 3), .caughtUp]))
     }
+
+    @Test func `a stream that is asked for again under another name of its own is refused, and stays the one that it is`() throws {
+        let server = try RealServer()
+        let talk = try Talk(server.address)
+        func made(_ identity: String) throws -> JSONMembers {
+            var stream = StreamConfiguration(name: "H", subjects: ["h"])
+            stream.metadata["martlet_stream"] = identity
+            return try JetStreamAnswer.members(try talk.message(.create(stream)))
+        }
+        let first = try made("f-1")
+        do {
+            _ = try made("f-2")
+            Issue.record("it was taken for the same")
+        } catch let error as JetStreamError {
+            #expect(error.errorCode == JetStreamError.otherStreamCode)
+        }
+        let found = try JetStreamAnswer.members(try talk.message(.information(ofStream: "H")))
+        #expect(found["created"] == first["created"])
+        #expect(found["config"]?.object?["metadata"]?.object?["martlet_stream"] == .string("f-1"))
+    }
 }

@@ -297,6 +297,29 @@ import Testing
         }
     }
 
+    @Test func `a stream is known by what it was named when it was made, whatever time its servers say`() {
+        let played = Played(from: 1)
+        func find(_ metadata: String, at created: String) {
+            let config = String(decoding: played.stream.json.bytes, as: UTF8.self).dropLast()
+            let state = #""state":{"first_seq":1,"last_seq":2}"#
+            played.answer(#"{"config":\#(config),"metadata":{\#(metadata)}},"created":"\#(created)",\#(state)}"#)
+            played.follower.detached()
+            played.attach()
+            _ = played.effects()
+        }
+        played.attach()
+        _ = played.effects()
+        find(#""martlet_stream":"f-1""#, at: "then")
+        #expect(played.follower.identity == "f-1")
+        find(#""martlet_stream":"f-1""#, at: "later")
+        #expect(played.follower.identity == "f-1")
+        find(#""martlet_stream":"g-1""#, at: "later")
+        #expect(played.follower.identity == "g-1")
+        // Who made it by hand has named nothing.
+        find("", at: "later")
+        #expect(played.follower.identity == "later")
+    }
+
     @Test func `a stream that is not there is made, and one that is there and another is refused in words`() {
         let played = Played(from: 1)
         played.attach()

@@ -46,8 +46,8 @@ public final class FollowedStream {
     /// Whether records come.
     public var isFollowing: Bool { follower.isFollowing }
     public var isHeld: Bool { follower.isHeld }
-    /// When the stream was made, as it was found last; see `StreamFollower.created`.
-    public var created: String { follower.created }
+    /// What two streams of a name differ in; see `StreamFollower.identity`.
+    public var identity: String { follower.identity }
     /// Whether it is missing, and was there before; see `StreamFollower.isMissing`.
     public var isMissing: Bool { follower.isMissing }
     public var nextDeadline: UInt64? { follower.nextDeadline }

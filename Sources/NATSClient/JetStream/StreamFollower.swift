@@ -9,12 +9,12 @@ internal import JSON
 ///     │                        any failure, silence, a gap     │
 ///     └── detached, from each      └──► pausing ◄──────────────┘   and from looking on again
 /// ```
-/// looking: the stream is asked for. making: it is asked to be, as it is to be; not if it is there, for servers of a
-/// cluster take the time of that for the one at which it was made. One that was there before is waited for, as servers
-/// that have just started may not have read it yet. consuming: a consumer of its own is made, in memory, without
-/// acknowledgements, and another one if none is there soon. following: records come in batches, of which another is
-/// asked for when half of one is left, so that a reader that is slow gets no more than it takes; a consumer that is
-/// silent for longer than it may is left for a new one.
+/// looking: the stream is asked for. making: it is asked to be, as it is to be. One that was there before is waited for,
+/// as servers that have just started may not have read it yet. Each attempt names the stream anew in its metadata, so
+/// that servers refuse it where one is there after all, instead of taking that for the one that is asked for, made just
+/// now. consuming: a consumer of its own is made, in memory, without acknowledgements, and another one if none is there
+/// soon. following: records come in batches, of which another is asked for when half of one is left, so that a reader
+/// that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
 ///
 /// All that was there when the stream was found has been given when its last record has, or when nothing is left of
 /// what had not been given: records go by themselves, are purged, or give way to newer ones, and a stream that has
@@ -29,7 +29,7 @@ public final class StreamFollower {
         case ask(JetStreamRequest, reply: Subject)
         /// What the stream had when it was looked at: its first and its last record, the last 0 in one that never had
         /// any. What lies between `next` and `first` is gone. Whether it is the stream that was followed before,
-        /// `created` tells. Follows each time that it was lost sight of, before anything that was stored meanwhile is
+        /// `identity` tells. Follows each time that it was lost sight of, before anything that was stored meanwhile is
         /// given.
         case found(first: UInt64, last: UInt64)
         /// The stream that is there has so many replicas, and is to have another number.
@@ -54,8 +54,9 @@ public final class StreamFollower {
     private(set) var state = State.away
     /// The number of the record that is given next; nil until the end of the stream is known, where it begins then.
     public private(set) var next: UInt64?
-    /// When the stream was made, in its servers' words, as it was found last: two of a name differ in it. Empty before.
-    public private(set) var created = ""
+    /// What two streams of a name differ in: what it was named when it was made, else when that was, in its servers'
+    /// words. Empty until it was found.
+    public private(set) var identity = ""
     private var stream: StreamConfiguration?
     /// Since when a stream that was there before is not.
     private var missingSince: UInt64?
@@ -196,8 +197,10 @@ public final class StreamFollower {
 
     private func miss(_ stream: StreamConfiguration, now: UInt64) {
         let since = missingSince ?? now
-        guard !created.isEmpty || next ?? 0 > 1, now < since + Limits.followMissingMilliseconds else {
-            return expect(.making, .create(stream), now: now)
+        guard !identity.isEmpty || next ?? 0 > 1, now < since + Limits.followMissingMilliseconds else {
+            var named = stream
+            named.metadata[Self.identityKey] = consumerName
+            return expect(.making, .create(named), now: now)
         }
         missingSince = since
         fail(
@@ -231,7 +234,9 @@ public final class StreamFollower {
         guard let found = members["state"]?.object, let first = found["first_seq"]?.integer, let last = found["last_seq"]?.integer,
             first >= 0, last >= 0
         else { throw JetStreamError(code: 500, text: "the answer has no state") }
-        (created, missingSince) = (members["created"]?.string ?? created, nil)
+        missingSince = nil
+        let named = members["config"]?.object?["metadata"]?.object?[Self.identityKey]?.string
+        identity = named ?? members["created"]?.string ?? identity
         let start = next ?? UInt64(last) + 1
         (next, goal) = (start, first > last ? 0 : UInt64(last))
         effects.append(.found(first: UInt64(first), last: UInt64(last)))
@@ -245,6 +250,8 @@ public final class StreamFollower {
     }
 
     private var consumerName: String { "\(name)-\(attempt)" }
+
+    private static let identityKey = "martlet_stream"
 
     private func expect(_ state: State, _ request: JetStreamRequest?, now: UInt64) {
         guard let request else { preconditionFailure("a stream's name is a token") }
