@@ -168,7 +168,10 @@ extension SessionCoordinator {
             owner?.hasStopped(other, session, epoch: epoch, self)
             return
         }
-        if hasSettledWills, other == visit.found?.owners[0].node { sessions[session].coming?.hasSettledWills = true }
+        // A late answer to an earlier claim says nothing of what it has kept since.
+        if hasSettledWills, epoch == owner?.epoch(of: session), other == visit.found?.owners[0].node {
+            sessions[session].coming?.hasSettledWills = true
+        }
         sessions[session].coming?.offers[other.store] = (other, offer)
         sessions[session].coming?.progressAt = now
         if case .fetching(let fetch) = visit.stage {

@@ -103,6 +103,9 @@ final class EngineStream {
             && replicas.count(where: { engine.servers[$0].isUp && engine.isJoined(server, $0) }) * 2 > replicas.count
     }
 
+    /// Whether what is published now is stored.
+    var hasQuorum: Bool { leader.map(hasMajority) == true }
+
     /// To be called when servers or routes have changed.
     func look() {
         if let leader, !engine.servers[leader].isUp || (!hasMajority(leader) && replicas.contains(where: hasMajority)) {

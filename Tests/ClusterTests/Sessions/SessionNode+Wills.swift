@@ -41,6 +41,8 @@ extension SessionNode: LeftSessionsSink {
     func recordFound(_ session: [UInt8], _ record: SessionRecord?) {
         guard arrivals[session] != nil, arrivals[session]?.found == nil || record?.owners[0].node != id else { return }
         arrivals[session]?.found = record
+        // Another one has kept it since it was here.
+        if record?.owners[0].node != id { arrivals[session]?.owed = nil }
         arrivals[session]?.isPresent = record.map { !$0.hasEnded(now: world.wallClock) } ?? false
     }
 

@@ -61,6 +61,11 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     /// Whether it acts for a session: a hanging node does not, but may in the moment in which it goes on.
     func mayAct(_ session: [UInt8]) -> Bool { isRunning && lease.mayAct(now: now) && owner?.keeps(session) == true }
 
+    /// Whether it acts for a session although that node has not stopped.
+    func isUnsettled(_ session: [UInt8], for node: SessionNode) -> Bool {
+        owner?.claims[session]?.unsettled.contains { $0.node == node.id } == true
+    }
+
     // MARK: Life
 
     func start() {
@@ -308,7 +313,8 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
                 stopsKept = false
                 left.notTaken(session)
             } else {
-                if payload[2] == 1, node == arrivals[session]?.found?.owners[0].node { arrivals[session]?.hasSettled = true }
+                let isAnswered = payload[2] == 1 && owner?.epoch(of: session) == epoch
+                if isAnswered, node == arrivals[session]?.found?.owners[0].node { arrivals[session]?.hasSettled = true }
                 if payload[0] == 2 {
                     let offered = StateOfSession(epoch: Self.number(payload[end..<(end + 8)]), bytes: Array(payload[(end + 8)...]))
                     if offered.epoch > arrivals[session]?.offered?.epoch ?? 0 { arrivals[session]?.offered = offered }

@@ -5,8 +5,8 @@ import Bytes
 
 /// What clients do with their connections, and what is owed to them for it.
 extension SessionWorld {
-    /// How much later than it is due something may be seen to: a lease that has to end, servers that elect, a claim
-    /// that waits.
+    /// How much later than it is due something may be seen to while servers store: a lease that has to end, a claim that
+    /// waits.
     private static let slackMicroseconds: UInt64 = 25_000_000
 
     func begin(_ client: String, at node: SessionNode) -> ClientConnection {
@@ -71,7 +71,7 @@ extension SessionWorld {
                 && later.contains { $0.isEstablished && ($0.establishedAt ?? 0) < endedAt + connection.dueAfter }
             // That its node is gone may have been noticed by nobody before.
             let mayBeBack = later.contains {
-                !connection.isEndSeen || $0.askedAt < endedAt + connection.dueAfter + Self.slackMicroseconds
+                !connection.isEndSeen || $0.askedAt < served(for: Self.slackMicroseconds, since: endedAt) + connection.dueAfter
             }
             if isPublished, connection.isGoodbyeStored { fail("the will \(name) of \(client) is published after DISCONNECT") }
             if isPublished, connection.dueAfter > 0, isBack { fail("the will \(name) of \(client) is published, and it was back") }

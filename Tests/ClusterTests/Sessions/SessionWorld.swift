@@ -37,6 +37,8 @@ final class SessionWorld: CustomStringConvertible {
     static let unsettledMilliseconds: UInt64 = 18_000
     /// How often one was.
     var letInUnsettled = 0
+    /// When servers have stored nothing, from and to, in order: nobody learns then that a node is gone.
+    private var outages: [(from: UInt64, to: UInt64)] = []
     /// Since when two nodes act for the client that begins anew, by pair.
     private var doubledSince: [[NodeID]: UInt64] = [:]
 
@@ -130,7 +132,10 @@ final class SessionWorld: CustomStringConvertible {
                 stream.look()
                 stream.prune()
             }
+            let start = clock.now
+            let hasQuorum = stream.hasQuorum && log.hasQuorum
             clock.run(for: part)
+            if !hasQuorum { outages.append((start, clock.now)) }
             checkDoubled()
             left -= part
         }
@@ -142,8 +147,16 @@ final class SessionWorld: CustomStringConvertible {
 
     func restored(_ session: [UInt8], by node: SessionNode) {
         takeOvers += 1
-        for other in nodes where other !== node && other.mayAct(session) {
+        // Who began anew and waits for this one to stop may have its client meanwhile; see `checkDoubled`.
+        for other in nodes where other !== node && other.mayAct(session) && !other.isUnsettled(session, for: node) {
             fail("session \(String(decoding: session, as: UTF8.self)) is kept by node \(node.id) and by node \(other.id)")
+        }
+    }
+
+    /// When servers have stored for so many microseconds since a moment.
+    func served(for microseconds: UInt64, since start: UInt64) -> UInt64 {
+        outages.reduce(start + microseconds) { end, outage in
+            outage.to > start && outage.from < end ? end + outage.to - max(outage.from, start) : end
         }
     }
 
