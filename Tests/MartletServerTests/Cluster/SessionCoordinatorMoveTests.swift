@@ -36,6 +36,25 @@ import Testing
     }
 
     @Test(arguments: [false, true])
+    func `that wills are seen to is believed of who had the session, and not by what it has said of an earlier claim`(
+        isLate: Bool
+    ) throws {
+        let node = try PlayedCoordinator()
+        node.lease(PlayedCoordinator.second)
+        node.servers.put(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)]).encoded, to: node.subject)
+        node.send(
+            .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: true, hasSession: false)))
+        node.run(ticks: 1)
+        node.coordinator.stopped(
+            PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: isLate ? 1000 : 1001,
+            by: PlayedCoordinator.second)
+        // Its lease ends.
+        node.lease()
+        node.run(ticks: 10)
+        #expect(node.wills.isEmpty == !isLate && node.record?.wills == [])
+    }
+
+    @Test(arguments: [false, true])
     func `of clients that fight over a session who comes again at once waits for the other node to get it`(
         cleanStart: Bool
     ) throws {
