@@ -10,7 +10,7 @@ import Testing
 @testable import LoginServices
 
 /// Logins by tokens: what a chain is answered, and what a session may do then.
-@Suite(.timeLimit(.minutes(5))) struct TokenLoginSourceTests {
+@Suite(.timeLimit(.minutes(10))) struct TokenLoginSourceTests {
     private static let secret = "0123456789abcdef0123456789abcdef"
 
     private func token(_ claims: String, kid: String? = nil, secret: String = secret) -> [UInt8] {

@@ -6,7 +6,7 @@ import Transports
 @testable import ServerLoops
 
 /// Both ends of a bridge's connection are looked up beside the loop.
-@Suite(.timeLimit(.minutes(5))) struct BridgeRouteTests {
+@Suite(.timeLimit(.minutes(10))) struct BridgeRouteTests {
     /// A label of a name has at most 63 bytes: no name server is asked for it.
     private static let unknown = String(repeating: "x", count: 64)
 

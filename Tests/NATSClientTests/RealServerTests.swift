@@ -6,7 +6,7 @@ import Testing
 
 /// What the client says is what nats-server understands, and the other way round.
 @Suite(
-    .enabled(if: RealServer.path != nil, "make tools-test brings nats-server"), .timeLimit(.minutes(3)))
+    .enabled(if: RealServer.path != nil, "make tools-test brings nats-server"), .timeLimit(.minutes(10)))
 struct RealServerTests {
     @Test func `messages go from one client to another, with headers and a megabyte of payload`() throws {
         let server = try RealServer()

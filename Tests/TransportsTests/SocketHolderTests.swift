@@ -4,7 +4,7 @@ import Testing
 
 @testable import Transports
 
-@Suite(.timeLimit(.minutes(5))) struct SocketHolderTests {
+@Suite(.timeLimit(.minutes(10))) struct SocketHolderTests {
     @Test func `who listens is found by address, and is this process`() throws {
         let listener = try Listener(address: .loopbackIPv4(port: 0), reusePort: false)
         let holder = try #require(SocketHolder.of(listener.boundAddress))
