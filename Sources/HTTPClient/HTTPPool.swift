@@ -23,7 +23,8 @@ package final class HTTPPool: @unchecked Sendable {
     final class Call {
         let question: HTTPQuestion
         let deadline: UInt64
-        var askers: [(id: ObjectIdentifier, reply: Reply)]
+        /// Kept as long as they wait: the identifier of one that is gone may be another one's.
+        var askers: [(asker: AnyObject, reply: Reply)]
         var connection: HTTPCallConnection?
         var isOver = false
         /// Whether it is not asked yet.
@@ -31,8 +32,8 @@ package final class HTTPPool: @unchecked Sendable {
         /// Whether it is asked again because a kept connection had ended meanwhile.
         var isRepeated = false
 
-        init(_ question: HTTPQuestion, deadline: UInt64, _ id: ObjectIdentifier, _ reply: @escaping Reply) {
-            (self.question, self.deadline, askers) = (question, deadline, [(id, reply)])
+        init(_ question: HTTPQuestion, deadline: UInt64, _ asker: AnyObject, _ reply: @escaping Reply) {
+            (self.question, self.deadline, askers) = (question, deadline, [(asker, reply)])
         }
     }
 
@@ -70,14 +71,14 @@ package final class HTTPPool: @unchecked Sendable {
             return reply(.failure(HTTPClientFailure(.unavailable, "is not asked for \(pause / 1000 + 1) s: \(breaker.lastWords)")))
         }
         if let call = calls[question] {
-            call.askers.append((id, reply))
+            call.askers.append((asker, reply))
             callsByAsker[id] = call
             return
         }
         guard waitingCount < settings.queueMax else {
             return reply(.failure(HTTPClientFailure(.busy, "has \(settings.queueMax) questions waiting")))
         }
-        let call = Call(question, deadline: now + patience(question.isHurried), id, reply)
+        let call = Call(question, deadline: now + patience(question.isHurried), asker, reply)
         calls[question] = call
         callsByAsker[id] = call
         enqueue(call)
@@ -88,7 +89,7 @@ package final class HTTPPool: @unchecked Sendable {
     package func cancel(_ asker: AnyObject) {
         let id = ObjectIdentifier(asker)
         guard let call = callsByAsker.removeValue(forKey: id) else { return }
-        call.askers.removeAll { $0.id == id }
+        call.askers.removeAll { $0.asker === asker }
         guard call.askers.isEmpty else { return }
         let connection = call.connection
         end(call)
@@ -226,7 +227,7 @@ package final class HTTPPool: @unchecked Sendable {
         guard !call.isOver else { return }
         call.isOver = true
         if call.isWaiting { waitingCount -= 1 }
-        for asker in call.askers { callsByAsker[asker.id] = nil }
+        for asker in call.askers { callsByAsker[ObjectIdentifier(asker.asker)] = nil }
         call.askers = []
         if calls[call.question] === call { calls[call.question] = nil }
         call.connection = nil

@@ -165,6 +165,20 @@ private func ok(_ body: String, _ fields: String = "") -> String {
         #expect(scene.answers.value.last == "e 200 y")
     }
 
+    @Test func `whoever keeps nothing to cancel its question with is answered, whoever else goes`() {
+        let scene = ClientScene()
+        weak var first: ClientScene.Asker?
+        first = scene.ask(name: "a ")
+        // Else the next one may have its place in memory.
+        #expect(first != nil)
+        for _ in 0..<100 {
+            let other = scene.ask(name: "b ")
+            scene.pool?.cancel(other)
+        }
+        scene.answer(0, ok("x"))
+        #expect(scene.answers.value == ["a 200 x"] && first == nil)
+    }
+
     @Test func `no more is asked at a time than allowed, and no more waits than allowed`() {
         let scene = ClientScene {
             $0.inFlightMax = 2
