@@ -257,6 +257,21 @@ import Testing
         #expect(source.now.asked == 1 && last?.refusal == nil)
     }
 
+    @Test(arguments: [LoginAnswer.refused(.wrongPassword), .next(.unknownUser)], [UInt64(0), 60])
+    func `who was refused since does not come in while the source is down`(answer: LoginAnswer, seconds: UInt64) {
+        let source = Source("http", allowed("http"))
+        let cache = LoginCache()
+        let memory = LoginMemory(cache, .init(seconds: seconds, staleSeconds: 60))
+        let chain = chain(source, memory: memory)
+        ask(chain)
+        #expect(last?.refusal == nil && cache.count == 1)
+        // As if the time were over for which it is given without a question.
+        memory.slot("http", question("u")).remember(answer)
+        source.set(.failed("is down"))
+        ask(chain)
+        #expect(last?.refusal != nil && cache.byteCount == cache.count * Limits.loginCacheEntryBytes)
+    }
+
     @Test func `an answer is not given where another service of the same name is asked`() {
         let cache = LoginCache()
         let terms = LoginCache.Terms(seconds: 60, staleSeconds: 60)

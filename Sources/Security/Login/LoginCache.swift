@@ -97,7 +97,7 @@ public final class LoginCache: Sendable {
         }
     }
 
-    /// Remembers what a source has said for certain.
+    /// Remembers what a source has said for certain, and forgets what it has said before.
     ///
     /// - Parameters:
     ///   - answer: of these, what allows and what refuses is remembered.
@@ -118,10 +118,12 @@ public final class LoginCache: Sendable {
         let fresh = terms.seconds == 0 ? 0 : max(0, terms.seconds * 1000 + jitter - min(terms.jitterSeconds, terms.seconds) * 1000)
         let stale = isAllowed ? terms.staleSeconds * 1000 : 0
         let bytes = Limits.loginCacheEntryBytes + Self.bytes(of: answer)
-        guard min(max(fresh, stale), life) > 0, bytes <= bytesMax else { return }
+        let isKept = min(max(fresh, stale), life) > 0 && bytes <= bytesMax
         state.withLock { state in
+            // Who is not let in any more is not let in by what was said before either.
+            if let before = state.entries.removeValue(forKey: key) { state.bytes -= before.bytes }
+            guard isKept else { return }
             state.lastNumber += 1
-            if let before = state.entries[key] { state.bytes -= before.bytes }
             state.entries[key] = Entry(
                 answer: answer, freshUntil: now + min(fresh, life), staleUntil: now + min(stale, life), bytes: bytes,
                 number: state.lastNumber)

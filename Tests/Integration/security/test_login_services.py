@@ -262,6 +262,8 @@ class TestBadServices:
         assert log_in(lenient, "ann", "other") == SERVER_UNAVAILABLE
         users.respond = lambda question: Answer(body={"result": "deny"})
         assert log_in(lenient, "ann", "secret") == NOT_AUTHORIZED
+        users.respond = lambda question: Answer(status=503)
+        assert log_in(lenient, "ann", "secret") == SERVER_UNAVAILABLE, "it was refused since"
 
     def test_a_thousand_logins_beside_a_dead_service_keep_nobody_of_the_file_waiting(self, start_broker, service, tmp_path):
         users = service(lambda question: None)
