@@ -63,6 +63,10 @@ public final class HTTPRulesSource: LoginRulesSource {
         return service.ask(HTTPService.body(of: question, userName: userName)) { [name] answer in
             switch answer {
             case .failure(let failure): return reply(failure.kind == .busy ? .busy : .failed("\(failure)"))
+            // A service that has nothing to say of a client says so. One that does not take the question, or not from
+            // the broker, must not leave a client without the rules that it would have.
+            case .success(let answer) where ![200, 204, 404].contains(answer.status.rawValue):
+                reply(.failed("answers \(answer.status)"))
             case .success(let answer): reply(HTTPService.decision(answer, source: name, client))
             }
         }

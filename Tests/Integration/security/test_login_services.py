@@ -169,6 +169,11 @@ class TestNative:
                 assert wire.receive(PUBACK).body[2] == reason, (user, name)
         assert [asked["username"] for asked in rules.asked("/rules")] == ["ann", "bob"]
         assert "password" not in rules.asked("/rules")[0]
+        # Who does not take the broker's question has not said that there are no rules.
+        for status in (400, 401, 403, 405, 201):
+            rules.respond = lambda question, status=status: Answer(status=status)
+            assert log_in(broker, "bob", "b") == SERVER_UNAVAILABLE, status
+        broker.wait_for_log("The login source http_authorize answers 400 Bad Request")
 
     def test_the_service_is_known_by_its_certificate_and_knows_the_broker_by_a_token(self, start_broker, service, authority, tmp_path):
         import ssl
