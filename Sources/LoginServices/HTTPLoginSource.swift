@@ -108,7 +108,13 @@ private final class HTTPService: Sendable {
         do throws(GrantedAnswerError) {
             let granted = try GrantedAnswer(answer.body)
             switch granted.verdict {
-            case .allowed: return .allowed(userName: nil, try granted.grant(source: source, for: client))
+            case .allowed:
+                let now = UInt64(max(0, WallClock.seconds())) * 1000
+                if let end = granted.expiresAt, end <= now {
+                    return .refused(
+                        .reported("the login source \(source) says that its login ended \((now - end) / 1000) s ago (expire_at)"))
+                }
+                return .allowed(userName: nil, try granted.grant(source: source, for: client))
             case .denied: return .refused(.reported("the login source \(source) refuses it"))
             case .ignored: return .next(.unknownUser)
             }

@@ -149,6 +149,12 @@ class TestNative:
         assert packet.reason == NOT_AUTHORIZED and b"the login has expired" in packet.body
         assert time.time() >= end - 1
 
+    def test_a_login_that_has_ended_lets_nobody_in(self, start_broker, service):
+        users = service(lambda question: Answer(body={"result": "allow", "expire_at": int(time.time()) - 100}))
+        broker = start_broker(configuration=f"allow_anonymous false\nmartlet_http_auth_url http://127.0.0.1:{users.port}/\n")
+        assert log_in(broker, "ann", "x") == NOT_AUTHORIZED
+        broker.wait_for_log(r"the login source http says that its login ended 10\d s ago \(expire_at\), user 'ann'")
+
     def test_rules_of_users_of_a_file_come_from_a_service(self, start_broker, service, tmp_path):
         rules = service(
             lambda question: Answer(body={"result": "allow", "acl": {"all": ["home/%u"]}})
