@@ -66,7 +66,7 @@ public final class GoAuthSource: LoginSource, LoginRulesSource, TopicAuthority {
             return nil
         }
         guard let secret = String(validating: password, as: UTF8.self) else {
-            reply(.next(.reported("its password is no UTF-8, which the service cannot be told")))
+            reply(.next(.passwordIsNoText))
             return nil
         }
         let user = userName.description

@@ -30,7 +30,7 @@ public final class HTTPLoginSource: LoginSource {
         var body = HTTPService.body(of: question, userName: question.userName)
         if let password = question.password {
             guard String(validating: password, as: UTF8.self) != nil else {
-                reply(.next(.reported("its password is no UTF-8, which JSON cannot carry")))
+                reply(.next(.passwordIsNoText))
                 return nil
             }
             body.set("password", utf8: password)

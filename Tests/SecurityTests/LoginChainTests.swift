@@ -295,12 +295,13 @@ import Testing
         let chain = chain(source, memory: LoginMemory(LoginCache(), terms))
         ask(chain)
         source.set(.failed("is down"))
-        for number in 0..<UInt8(3) {
-            ask(chain, "stranger", [number])
+        // Of some logins there is nothing to ask, which says nothing of the source.
+        for (number, unasked) in [LoginFailure.noPassword, .noToken, .noWebToken, .passwordIsNoText].enumerated() {
+            ask(chain, "stranger", [UInt8(number)])
             #expect(last?.refusal == .serverUnavailable)
             ask(chain)
             #expect(last?.refusal == nil, "it is remembered")
-            source.set(.next(.noPassword))
+            source.set(.next(unasked))
             ask(chain, "nobody", nil)
             source.set(.failed("is down"))
         }

@@ -55,7 +55,7 @@ public final class IntrospectionLoginSource: LoginSource {
         guard let token = given, !token.isEmpty, token.count <= verifier.rules.tokenBytesMax ?? Limits.opaqueTokenBytesMax,
             token.allSatisfy({ (0x21...0x7E).contains($0) })
         else {
-            reply(.next(.reported("no token is where one is looked for")))
+            reply(.next(.noToken))
             return nil
         }
         let bearer = LoginClient(question)

@@ -44,7 +44,7 @@ public final class TokenLoginSource: LoginSource {
         _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
     ) -> (any AbandonedLogin)? {
         guard let token = location.token(in: question) else {
-            reply(.next(.reported("no token (JWT) is where one is looked for")))
+            reply(.next(.noWebToken))
             return nil
         }
         return submit(token, LoginClient(question), question.subject, reply: reply)

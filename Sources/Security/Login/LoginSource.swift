@@ -84,6 +84,22 @@ public enum LoginAnswer: Sendable {
     case busy
 }
 
+extension LoginFailure {
+    /// What is said of a login that holds no token, by a source that knows tokens alone.
+    public static let noToken = LoginFailure.reported("no token is where one is looked for")
+
+    /// The same of tokens that are checked here.
+    public static let noWebToken = LoginFailure.reported("no token (JWT) is where one is looked for")
+
+    /// What is said of a password that a service cannot be told.
+    public static let passwordIsNoText = LoginFailure.reported("its password is no UTF-8, which the service cannot be told")
+
+    /// Whether it says that the source had nothing to ask for.
+    fileprivate var isOfUnaskedSource: Bool {
+        [.noUserName, .noPassword, .noToken, .noWebToken, .passwordIsNoText].contains(self)
+    }
+}
+
 /// A login that waits for an answer, or for its turn.
 public protocol AbandonedLogin: AnyObject, Sendable {
     /// Nobody waits for the answer any more. For any thread.
@@ -141,7 +157,7 @@ public final class LoginSourceTally: Sendable {
             case .next(let failure):
                 state.counts.unknown += 1
                 // It was not asked, and so has not shown to be there.
-                if failure == .noUserName || failure == .noPassword { return nil }
+                if failure.isOfUnaskedSource { return nil }
             case .busy: return nil
             case .failed(let words):
                 state.counts.failed += 1
