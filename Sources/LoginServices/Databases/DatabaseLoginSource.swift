@@ -225,7 +225,7 @@ protocol SQLDatabase: AnyObject, Sendable {
     ///   - query: in the database's language.
     ///   - userName: its first parameter, UTF-8.
     ///   - access: its second one; nil for a query with one.
-    ///   - deadline: milliseconds of the monotonic clock; of no use to a file.
+    ///   - deadline: milliseconds of the monotonic clock.
     func texts(
         _ query: String, _ userName: [UInt8], _ access: Int64?, deadline: UInt64
     ) throws(SourceFailure) -> [String]
@@ -243,10 +243,14 @@ final class SQLiteDatabase: SQLDatabase {
         _ query: String, _ userName: [UInt8], _ access: Int64?, deadline: UInt64
     ) throws(SourceFailure) -> [String] {
         try connection.withLock { connection throws(SourceFailure) in
+            // Whoever was asked for before may have waited for somebody who writes.
+            let now = MonotonicClock.milliseconds()
+            guard now < deadline else { throw SourceFailure("does not answer in time") }
             do throws(SQLiteError) {
                 let open: SQLiteConnection
                 if let connection { open = connection } else { open = try SQLiteConnection(identity, .read) }
                 connection = open
+                open.setPatience(milliseconds: Int32(clamping: deadline - now))
                 return try Self.texts(open, query, userName, access)
             } catch {
                 connection = nil

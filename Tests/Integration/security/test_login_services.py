@@ -13,7 +13,7 @@ import pytest
 from harness.login_service import Answer, LoginService, RawService
 from harness.ports import reserve_port
 from harness.waiting import wait_until
-from harness.wire import DISCONNECT, PUBACK, PUBLISH, Wire
+from harness.wire import CONNACK, DISCONNECT, PUBACK, PUBLISH, Wire
 
 pytestmark = pytest.mark.martlet("mosquitto has no such logins")
 
@@ -446,6 +446,24 @@ class TestDatabase:
         assert log_in(broker, "ann", "secret") == 0
         (tmp_path / "users.db").write_bytes(b"no database" * 1000)
         assert log_in(broker, "ann", "secret") == SERVER_UNAVAILABLE
+
+
+    def test_a_database_that_is_locked_is_not_waited_for_without_end(self, start_broker, tmp_path):
+        (tmp_path / "pw").touch()
+        database = self.make(tmp_path, [("ann", go_auth_hash("secret"), 0)], [])
+        broker = start_broker(configuration=self.LINES)
+        assert log_in(broker, "ann", "secret") == 0
+        database.execute("BEGIN EXCLUSIVE")
+        begun = time.monotonic()
+        wires = [Wire(broker.port, source=f"127.0.1.{number}") for number in range(1, 5)]
+        for number, wire in enumerate(wires):
+            wire.send(connect_packet(f"c{number}", "ann", "secret"))
+        assert [wire.receive(CONNACK).body[1] for wire in wires] == [3] * 4, "server unavailable"
+        # Five seconds, and not ten for each.
+        assert time.monotonic() - begun < 9
+        broker.wait_for_log("The login source sqlite cannot be read: database is locked")
+        database.execute("ROLLBACK")
+        assert log_in(broker, "ann", "secret") == 0
 
 
 class TestGoAuth:
