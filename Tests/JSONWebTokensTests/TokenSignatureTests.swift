@@ -186,6 +186,14 @@ import Testing
         let others = try TokenKeys(reading: Array(MadeTokens.smallerSet(without: "p256").utf8), allowsSecrets: false)
         let refusal = #expect(throws: TokenRefusal.self) { try Self.verifier([.es256]).verify(token, others) }
         #expect(refusal == TokenRefusal(.unknownKey, "no key has the name \"p256\""))
+        for (remark, words) in [
+            ("the key \"p256\" is not for signatures: its \"use\" is enc", "it is not for signatures: its \"use\" is enc"),
+            ("of its 300 keys the first 256 that fit are used", "of its 300 keys the first 256 that fit are used"),
+        ] {
+            let passedOver = TokenKeys(others.keys, remarks: ["the key \"p2\" has no \"kty\"", remark])
+            let refusal = #expect(throws: TokenRefusal.self) { try Self.verifier([.es256]).verify(token, passedOver) }
+            #expect(refusal == TokenRefusal(.unknownKey, "no key has the name \"p256\" (\(words))"))
+        }
     }
 
     @Test func `keys of PEM have no names, and are tried for any`() throws {

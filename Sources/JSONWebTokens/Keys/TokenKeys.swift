@@ -64,6 +64,18 @@ package struct TokenKeys: Sendable {
         keys.contains { $0.identifier.map { $0.utf8.elementsEqual(identifier.utf8) } ?? true }
     }
 
+    /// Why no key has this name, if one has that was passed over, or may have; for words.
+    func remark(on identifier: String) -> String? {
+        let own = Self.name(identifier)
+        return remarks.first { $0.utf8.starts(with: "\(own) ".utf8) }.map { "it \($0.dropFirst(own.count + 1))" }
+            ?? remarks.first { $0.utf8.starts(with: Self.cutBeginning.utf8) }
+    }
+
+    /// What remarks call a key.
+    private static func name(_ identifier: String) -> String { "the key \"\(Shown.text(identifier))\"" }
+
+    private static let cutBeginning = "of its "
+
     // MARK: JSON Web Key Set
 
     private static func readSet(_ bytes: [UInt8], _ allowsSecrets: Bool) throws(TokenKeyError) -> ([VerificationKey], [String]) {
@@ -86,14 +98,14 @@ package struct TokenKeys: Sendable {
         var (keys, remarks): ([VerificationKey], [String]) = ([], [])
         for (index, member) in members.enumerated() {
             guard keys.count < Limits.keysMax else {
-                remarks.append("of its \(members.count) keys the first \(Limits.keysMax) that fit are used")
+                remarks.append("\(cutBeginning)\(members.count) keys the first \(Limits.keysMax) that fit are used")
                 break
             }
             do throws(TokenKeyError) {
                 keys.append(try JSONWebKey(member).key(allowsSecrets: allowsSecrets))
             } catch {
                 guard remarks.count < Limits.remarksMax else { continue }
-                let name = member.object?["kid"]?.string.map { "the key \"\(Shown.text($0))\"" } ?? "its key \(index + 1)"
+                let name = member.object?["kid"]?.string.map(Self.name) ?? "its key \(index + 1)"
                 remarks.append("\(name) \(error.description)")
             }
         }

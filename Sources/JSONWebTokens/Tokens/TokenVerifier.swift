@@ -145,7 +145,8 @@ package struct TokenVerifier: Sendable {
         let candidates = keys.candidates(identifier: token.keyIdentifier, token.algorithm)
         guard !candidates.isEmpty else {
             if let identifier = token.keyIdentifier, !keys.knows(identifier) {
-                throw TokenRefusal(.unknownKey, "no key has the name \"\(Shown.text(identifier))\"")
+                let remark = keys.remark(on: identifier).map { " (\($0))" } ?? ""
+                throw TokenRefusal(.unknownKey, "no key has the name \"\(Shown.text(identifier))\"\(remark)")
             }
             throw TokenRefusal(.unknownKey, "no key that it may be signed with is for \(token.algorithm.rawValue)")
         }

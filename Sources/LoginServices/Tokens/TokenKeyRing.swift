@@ -21,7 +21,7 @@ public final class TokenKeyRing: Sendable {
     package typealias Waiter = @Sendable (Result<TokenKeys, TokenKeyFailure>) -> Void
 
     private struct State {
-        var fetched: [VerificationKey] = []
+        var fetched = TokenKeys([])
         var schedule = TokenKeySchedule()
         var waiting: [Waiter] = []
         var failure = TokenKeyFailure("has no keys yet")
@@ -85,7 +85,7 @@ public final class TokenKeyRing: Sendable {
                 let answer: Result<TokenKeys, TokenKeyFailure>
                 switch result {
                 case .success(let (keys, maxAge)):
-                    state.fetched = keys.keys
+                    state.fetched = keys
                     state.schedule.succeeded(now: now, maxAgeSeconds: maxAge)
                     state.failure = TokenKeyFailure("has fetched its keys just now")
                     answer = .success(Self.usable(state, own, now))
@@ -102,7 +102,8 @@ public final class TokenKeyRing: Sendable {
     }
 
     private static func usable(_ state: State, _ own: TokenKeys, _ now: UInt64) -> TokenKeys {
-        state.schedule.isUsable(now: now) ? TokenKeys(own.keys + state.fetched) : own
+        guard state.schedule.isUsable(now: now) else { return own }
+        return TokenKeys(own.keys + state.fetched.keys, remarks: state.fetched.remarks)
     }
 }
 

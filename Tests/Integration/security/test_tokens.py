@@ -404,6 +404,15 @@ def test_keys_are_fetched_and_new_ones_are_asked_for_once(start_broker, issuer, 
     assert issuer.count() >= 2
 
 
+def test_why_a_key_of_a_server_is_passed_over_is_said(start_broker, issuer, keys):
+    other = make_key("P-256", "enc")
+    encrypting = {**key_set([other])["keys"][0], "use": "enc"}
+    issuer.service.respond = lambda _: Answer(200, {"keys": [*key_set([keys["P-256"]])["keys"], encrypting]})
+    broker = server_broker(start_broker, issuer, "/keys")
+    assert reason(broker, sign(other)) == NOT_AUTHORIZED
+    broker.wait_for_log(r'no key has the name "enc" \(it is not for signatures: its "use" is enc\)')
+
+
 def test_an_issuer_is_discovered_and_has_to_be_the_one(start_broker, issuer, keys):
     broker = server_broker(start_broker, issuer, "/.well-known/openid-configuration", f"martlet_jwt_issuer {issuer.url}")
     assert reason(broker, sign(keys["P-256"], iss=issuer.url)) == SUCCESS
