@@ -44,7 +44,7 @@ public final class DatabaseLoginSource: LoginSource {
     ///   - queries: what is asked.
     ///   - workers: ask.
     public convenience init(sqlite path: String, _ queries: Queries, workers: WorkerPool) {
-        self.init("sqlite", QueriedUsers(SQLiteDatabase(path), queries), workers: workers)
+        self.init("sqlite", QueriedUsers(SQLiteDatabase(path, workers: workers), queries), workers: workers)
     }
 
     /// Throws what is wrong with the files of TLS.
@@ -236,28 +236,38 @@ protocol SQLDatabase: AnyObject, Sendable {
 final class SQLiteDatabase: SQLDatabase {
     let identity: String
     private let connection = Locked<SQLiteConnection?>(nil)
+    private let workers: WorkerPool
 
-    init(_ path: String) { identity = path }
+    /// - Parameters:
+    ///   - path: of the file.
+    ///   - workers: whose threads wait for those who write it; when they end, nothing is waited for any more.
+    init(_ path: String, workers: WorkerPool) { (identity, self.workers) = (path, workers) }
 
     func texts(
         _ query: String, _ userName: [UInt8], _ access: Int64?, deadline: UInt64
     ) throws(SourceFailure) -> [String] {
         try connection.withLock { connection throws(SourceFailure) in
             // Whoever was asked for before may have waited for somebody who writes.
-            let now = MonotonicClock.milliseconds()
-            guard now < deadline else { throw SourceFailure("does not answer in time") }
-            do throws(SQLiteError) {
-                let open: SQLiteConnection
-                if let connection { open = connection } else { open = try SQLiteConnection(identity, .read) }
-                connection = open
-                open.setPatience(milliseconds: Int32(clamping: deadline - now))
-                return try Self.texts(open, query, userName, access)
-            } catch {
-                connection = nil
-                throw SourceFailure("cannot be read: \(error)")
+            guard MonotonicClock.milliseconds() < deadline else { throw SourceFailure("does not answer in time") }
+            while true {
+                do throws(SQLiteError) {
+                    let open: SQLiteConnection
+                    if let connection { open = connection } else { open = try SQLiteConnection(identity, .read) }
+                    connection = open
+                    open.setPatience(milliseconds: Int32(clamping: Limits.serverWaitMilliseconds))
+                    return try Self.texts(open, query, userName, access)
+                } catch {
+                    let isLocked = error.code & 0xFF == Self.busy
+                    if isLocked, MonotonicClock.milliseconds() < deadline, !workers.isEnding { continue }
+                    connection = nil
+                    throw SourceFailure("cannot be read: \(error)")
+                }
             }
         }
     }
+
+    /// SQLITE_BUSY: somebody writes.
+    private static let busy: Int32 = 5
 
     private static func texts(
         _ connection: SQLiteConnection, _ query: String, _ userName: [UInt8], _ access: Int64?

@@ -464,6 +464,14 @@ class TestDatabase:
         broker.wait_for_log("The login source sqlite cannot be read: database is locked")
         database.execute("ROLLBACK")
         assert log_in(broker, "ann", "secret") == 0
+        database.execute("BEGIN EXCLUSIVE")
+        wire = Wire(broker.port, source="127.0.1.9")
+        wire.send(connect_packet("late", "ann", "secret"))
+        time.sleep(0.5)
+        begun = time.monotonic()
+        broker.stop()
+        assert time.monotonic() - begun < 4, "the end is not waited for either"
+        database.execute("ROLLBACK")
 
 
 class TestGoAuth:
