@@ -126,8 +126,10 @@ package final class HTTPPool: @unchecked Sendable {
 
     private func expire(_ call: Call) {
         let seconds = Self.seconds(patience(call.question.isHurried))
-        let words = call.connection != nil ? "does not answer within \(seconds)" : "has not come to this question within \(seconds)"
-        fail(call, HTTPClientFailure(.unavailable, words), isCounted: !call.question.isHurried)
+        // One that was never asked says nothing against the server: whoever asks a lot would keep it from all others.
+        let wasAsked = call.connection != nil
+        let words = wasAsked ? "does not answer within \(seconds)" : "has not come to this question within \(seconds)"
+        fail(call, HTTPClientFailure(.unavailable, words), isCounted: wasAsked && !call.question.isHurried)
     }
 
     private static func seconds(_ milliseconds: UInt64) -> String {

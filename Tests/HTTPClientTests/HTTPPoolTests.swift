@@ -325,6 +325,21 @@ private func ok(_ body: String, _ fields: String = "") -> String {
         _ = first
     }
 
+    @Test func `questions that it has not come to in time say nothing against a server that answers`() {
+        let scene = ClientScene { ($0.failuresMax, $0.inFlightMax) = (3, 1) }
+        for number in 0..<100 { scene.ask(HTTPQuestion(.get, "/\(number)")) }
+        scene.advance(milliseconds: 4_999)
+        scene.answer(0, ok("slow"))
+        #expect(scene.answers.value == ["200 slow"])
+        // The one that is being asked now has come as early as all others.
+        scene.advance(milliseconds: 1)
+        #expect(scene.answers.value.count == 100)
+        #expect(scene.answers.value.count { $0 == "unavailable: has not come to this question within 5 s" } == 98)
+        scene.ask(HTTPQuestion(.get, "/next"))
+        scene.answer(1, ok("next"))
+        #expect(scene.answers.value.last == "200 next")
+    }
+
     @Test func `what waits when the server goes down does not wait for it`() {
         let scene = ClientScene {
             $0.failuresMax = 2
