@@ -12,12 +12,12 @@ import pytest
 from harness.login_servers import Liar, PostgreSQL, Redis, Slapd
 from harness.site import UnixConnection
 from harness.waiting import wait_until
-from harness.wire import CONNECT, PUBACK, Wire, frame, text
+from harness.wire import CONNACK, CONNECT, PUBACK, Wire, frame, text
 
 #: A database or a directory begins, ends and begins again, with several brokers beside it: seconds, and on a busy machine many.
 pytestmark = [pytest.mark.martlet("mosquitto has no such logins"), pytest.mark.timeout(240)]
 
-NOT_AUTHORIZED, SERVER_UNAVAILABLE = 0x87, 0x88
+NOT_AUTHORIZED, SERVER_UNAVAILABLE, SERVER_BUSY = 0x87, 0x88, 0x89
 HTTP = "listener 0 {directory}/http{port}.sock\nprotocol http_api\n"
 GO_AUTH = "allow_anonymous false\nauth_plugin /usr/share/mosquitto/go-auth.so\n"
 CACHE = "auth_opt_cache true\nauth_opt_auth_cache_seconds {}\n"
@@ -478,6 +478,20 @@ class TestBadServers:
         assert min(took) < 1, took
         for wire in waiting:
             wire.close()
+
+    def test_an_address_that_keeps_failing_does_not_keep_a_server_from_others(self, start_broker, server):
+        redis = server(Redis, "it's", {"bob": go_auth_hash("b")})
+        broker = start_broker(configuration=TestRedis.LINES.replace("PORT", str(redis.port)) + HTTP)
+        # Its passwords are checked half a second apart, and most of them come too late.
+        wires = [Wire(broker.port, source="127.9.9.9") for _ in range(50)]
+        for number, wire in enumerate(wires):
+            body = text("MQTT") + bytes([5, 0xC2, 0, 60, 0]) + text(f"x{number}") + text("bob") + text("wrong")
+            wire.send(frame(CONNECT, 0, body))
+        answers = [wire.receive(CONNACK, 60).body[1] for wire in wires]
+        assert set(answers) == {NOT_AUTHORIZED, SERVER_BUSY} and answers.count(SERVER_BUSY) > 10, answers
+        assert log_in(broker, "bob", "b") == 0
+        assert "The login source redis" not in broker.log
+        assert figures(broker, "redis")["failed"] == figures(broker, "redis")["down"] == 0
 
     def test_what_is_wrong_with_the_lines_is_said_where_they_stand(self, program, tmp_path):
         file = tmp_path / "m.conf"
