@@ -44,7 +44,7 @@ package final class HTTPPool: @unchecked Sendable {
     private var calls: [HTTPQuestion: Call] = [:]
     private var callsByAsker: [ObjectIdentifier: Call] = [:]
     /// Those that are not asked yet, and all in the order of their deadlines; both with some that are over.
-    private var waiting = CallQueue()
+    private var waiting = CallStack()
     private var deadlines = CallQueue()
     private var hurriedDeadlines = CallQueue()
     private var waitingCount = 0
@@ -137,14 +137,13 @@ package final class HTTPPool: @unchecked Sendable {
     }
 
     private func enqueue(_ call: Call) {
-        waiting.append(call)
         call.isWaiting = true
         waitingCount += 1
+        waiting.append(call, waitingCount: waitingCount)
     }
 
     private func takeWaiting() -> Call? {
-        guard waitingCount > 0, let call = waiting.first else { return nil }
-        waiting.removeFirst()
+        guard waitingCount > 0, let call = waiting.popLast() else { return nil }
         call.isWaiting = false
         waitingCount -= 1
         return call
@@ -260,6 +259,25 @@ private struct CallQueue {
         guard head > 512, head > calls.count / 2 else { return }
         calls.removeFirst(head)
         head = 0
+    }
+}
+
+/// Questions that wait, the last one to come first; those that are over are passed over.
+///
+/// When more come than a server can answer in time, some wait in vain in any order. In this one those are answered who
+/// come now, and a crowd that came before them does not keep them out.
+private struct CallStack {
+    private var calls: [HTTPPool.Call] = []
+
+    /// - Parameter waitingCount: how many of all wait still, this one among them.
+    mutating func append(_ call: HTTPPool.Call, waitingCount: Int) {
+        if calls.count > 2 * waitingCount + 512 { calls.removeAll { $0.isOver } }
+        calls.append(call)
+    }
+
+    mutating func popLast() -> HTTPPool.Call? {
+        while let call = calls.popLast() { if !call.isOver { return call } }
+        return nil
     }
 }
 
