@@ -290,6 +290,8 @@ public final class PrefixedLoginSource: LoginSource {
         source.decide(question, reply: reply)
     }
 
+    public func recalled(_ question: LoginQuestion) -> LoginAnswer? { source.recalled(question) }
+
     public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
         isAsked(about: userName) && source.keeps(userName, of: (earlier as? PrefixedLoginSource)?.source ?? earlier)
     }

@@ -337,6 +337,32 @@ import Testing
         #expect(outcomes.value.allSatisfy { $0.refusal == .serverUnavailable } && file.now.asked == 1)
     }
 
+    @Test func `what a source knows from before is no sign that it is there`() {
+        final class Forgetful: LoginSource {
+            let name = "introspection"
+            func recalled(_ question: LoginQuestion) -> LoginAnswer? {
+                question.userName == "known" ? .allowed(userName: nil, LoginGrant(source: name)) : nil
+            }
+            func decide(
+                _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
+            ) -> (any AbandonedLogin)? {
+                reply(.failed("is down"))
+                return nil
+            }
+            func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool { true }
+        }
+        let chain = chain(Forgetful())
+        for _ in 0..<3 {
+            ask(chain, "stranger")
+            #expect(last?.refusal == .serverUnavailable)
+            ask(chain, "known")
+            #expect(last?.refusal == nil)
+        }
+        let tally = tallies.tally("introspection")
+        #expect(tally.isDown && tally.counts.remembered == 3 && tally.counts.asked == 3)
+        #expect(lines.value == ["The login source introspection is down."])
+    }
+
     @Test func `a source whose user it cannot be is not asked`() {
         final class Picky: LoginSource {
             let name = "picky"

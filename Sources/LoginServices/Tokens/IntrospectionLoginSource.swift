@@ -48,23 +48,21 @@ public final class IntrospectionLoginSource: LoginSource {
         cache = Locked(IntrospectionCache(seconds: cacheSeconds))
     }
 
+    public func recalled(_ question: LoginQuestion) -> LoginAnswer? {
+        guard let token = token(in: question) else { return nil }
+        let key = HashFunction.sha256.digest(token)
+        guard let claims = cache.withLock({ $0.claims(of: key, now: WallClock.seconds()) }) else { return nil }
+        return judge(claims, LoginClient(question))
+    }
+
     public func decide(
         _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
     ) -> (any AbandonedLogin)? {
-        let given = isInUserName ? question.userName?.bytes : question.password
-        guard let token = given, !token.isEmpty, token.count <= verifier.rules.tokenBytesMax ?? Limits.opaqueTokenBytesMax,
-            token.allSatisfy({ (0x21...0x7E).contains($0) })
-        else {
+        guard let token = token(in: question) else {
             reply(.next(.noToken))
             return nil
         }
-        let bearer = LoginClient(question)
-        let key = HashFunction.sha256.digest(token)
-        let now = WallClock.seconds()
-        if let claims = cache.withLock({ $0.claims(of: key, now: now) }) {
-            reply(judge(claims, bearer))
-            return nil
-        }
+        let (bearer, key) = (LoginClient(question), HashFunction.sha256.digest(token))
         let body = "token=\(FormText.encoded(token))&token_type_hint=access_token"
         let asked = HTTPQuestion(.post, client.address.target, fields: fields, body: Array(body.utf8))
         return AbandonedCall(
@@ -80,6 +78,15 @@ public final class IntrospectionLoginSource: LoginSource {
     public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
         guard let earlier = earlier as? IntrospectionLoginSource else { return false }
         return earlier === self || earlier.verifier.rules == verifier.rules
+    }
+
+    /// What may be a token; nil for what somebody else may know.
+    private func token(in question: LoginQuestion) -> [UInt8]? {
+        let given = isInUserName ? question.userName?.bytes : question.password
+        guard let given, !given.isEmpty, given.count <= verifier.rules.tokenBytesMax ?? Limits.opaqueTokenBytesMax,
+            given.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { return nil }
+        return given
     }
 
     private func read(_ answer: HTTPAnswer, of key: [UInt8], _ client: LoginClient) -> LoginAnswer {

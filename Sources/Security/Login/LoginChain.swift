@@ -168,7 +168,7 @@ private final class ChainWalk: AbandonedLogin {
         let question = LoginQuestion(
             userName: userName, password: password, clientIdentifier: clientIdentifier, info: info, subject: subject,
             isLast: index == chain.members.count - 1)
-        ask(member, keyed: member.tally.name, question) { source, reply in
+        ask(member, keyed: member.tally.name, question, recalled: member.source.recalled(question)) { source, reply in
             source.decide(question, reply: reply)
         } then: { [self] answer in
             switch answer {
@@ -197,11 +197,12 @@ private final class ChainWalk: AbandonedLogin {
     /// - Parameters:
     ///   - member: the source.
     ///   - name: of the question, where answers are remembered.
+    ///   - recalled: what the source knows itself.
     ///   - decide: asks it.
     ///   - combined: what its answer comes to for the login.
     ///   - proceed: called once, unless nobody waits any more.
     private func ask<Source>(
-        _ member: LoginChain.Member<Source>, keyed name: String, _ question: LoginQuestion,
+        _ member: LoginChain.Member<Source>, keyed name: String, _ question: LoginQuestion, recalled: LoginAnswer? = nil,
         _ decide: (Source, @escaping @Sendable (LoginAnswer) -> Void) -> (any AbandonedLogin)?,
         as combined: @escaping @Sendable (LoginAnswer) -> LoginAnswer = { $0 },
         then proceed: @escaping @Sendable (LoginAnswer) -> Void
@@ -213,7 +214,7 @@ private final class ChainWalk: AbandonedLogin {
             let answer = combined(known)
             if record(answer, of: tally.name, isRemembered: true) { proceed(answer) }
         }
-        if let known = slot?.answer() { return recall(known) }
+        if let known = slot?.answer() ?? recalled { return recall(known) }
         tally.asked()
         let began = MonotonicClock.microseconds()
         let step = state.withLock { $0.steps.count }

@@ -17,6 +17,9 @@ public protocol LoginSource: AnyObject, Sendable {
     /// - Returns: what to tell when the client is gone; nil when nothing waits.
     func decide(_ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void) -> (any AbandonedLogin)?
 
+    /// What the source knows of a login from before, and need not ask for; nil for nothing.
+    func recalled(_ question: LoginQuestion) -> LoginAnswer?
+
     /// Whether a user of that name may be the source's at all; of others it is not asked.
     func isAsked(about userName: EncodedString?) -> Bool
 
@@ -25,6 +28,8 @@ public protocol LoginSource: AnyObject, Sendable {
 }
 
 extension LoginSource {
+    public func recalled(_ question: LoginQuestion) -> LoginAnswer? { nil }
+
     public func isAsked(about userName: EncodedString?) -> Bool { true }
 }
 
