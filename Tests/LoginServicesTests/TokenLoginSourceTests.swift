@@ -195,12 +195,15 @@ import Testing
 
     // MARK: AUTH
 
+    /// Of the exchanges of a test.
+    private let tally = LoginSourceTally(name: "jwt")
+
     /// What an exchange of `OAUTH2-JWT` is answered: to what comes with CONNECT, and to the answer to a challenge.
     private func outcome(_ source: TokenLoginSource, _ first: [UInt8]?, _ second: [UInt8]? = nil) async -> AuthenticationOutcome {
         let request = AuthenticationRequest(
             clientIdentifier: "c1", info: ConnectionInfo(address: "192.0.2.7"), step: .begin(method: "OAUTH2-JWT", data: first))
         let subject = LoginThrottle().subject(network: "192.0.2.7", site: "192.0.2.7", userName: nil, clientIdentifier: "c1")
-        let exchange = TokenMethod("OAUTH2-JWT", source).makeExchange(for: request, as: subject)
+        let exchange = TokenMethod("OAUTH2-JWT", source, tally: tally) { _ in }.makeExchange(for: request, as: subject)
         let answer = await withCheckedContinuation { continuation in
             _ = exchange.begin(data: first) { continuation.resume(returning: $0) }
         }
@@ -229,6 +232,8 @@ import Testing
                 return
             }
             #expect(failure.words == "its token is not accepted: it is for the Client Identifier \"c2\"")
+            let counts = tally.counts
+            #expect((counts.asked, counts.allowed, counts.refused, counts.latency.count) == (3, 2, 1, 3))
         }
     }
 

@@ -116,11 +116,27 @@ public final class TokenMethod: EnhancedAuthenticator {
 
     public let method: EncodedString
     private let source: TokenLoginSource
+    private let counting: LoginCounting
 
-    public init(_ method: EncodedString, _ source: TokenLoginSource) { (self.method, self.source) = (method, source) }
+    /// How answers are counted: with those of the same source in a chain.
+    typealias LoginCounting =
+        @Sendable (@escaping @Sendable (LoginAnswer) -> Void) -> @Sendable (LoginAnswer) -> Void
+
+    /// - Parameters:
+    ///   - method: one of the names.
+    ///   - source: checks the tokens.
+    ///   - tally: counts what becomes of them.
+    ///   - report: gets lines for the log, at most one in 10 s.
+    public init(
+        _ method: EncodedString, _ source: TokenLoginSource, tally: LoginSourceTally,
+        report: @escaping @Sendable (String) -> Void
+    ) {
+        (self.method, self.source) = (method, source)
+        counting = { reply in tally.counting(report: report, reply) }
+    }
 
     public func makeExchange(for request: AuthenticationRequest, as subject: LoginSubject) -> any EnhancedExchange {
-        TokenExchange(source, LoginClient(nil, request.clientIdentifier, address: request.info.address), subject)
+        TokenExchange(source, LoginClient(nil, request.clientIdentifier, address: request.info.address), subject, counting)
     }
 
     public func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool {
@@ -134,9 +150,12 @@ private final class TokenExchange: EnhancedExchange {
     private let source: TokenLoginSource
     private let client: LoginClient
     private let subject: LoginSubject
+    private let counting: TokenMethod.LoginCounting
 
-    init(_ source: TokenLoginSource, _ client: LoginClient, _ subject: LoginSubject) {
-        (self.source, self.client, self.subject) = (source, client, subject)
+    init(
+        _ source: TokenLoginSource, _ client: LoginClient, _ subject: LoginSubject, _ counting: @escaping TokenMethod.LoginCounting
+    ) {
+        (self.source, self.client, self.subject, self.counting) = (source, client, subject, counting)
     }
 
     func begin(
@@ -159,7 +178,7 @@ private final class TokenExchange: EnhancedExchange {
         _ token: [UInt8], _ reply: @escaping @Sendable (AuthenticationOutcome) -> Void
     ) -> (any AbandonedLogin)? {
         let name = source.name
-        return source.submit(token, client, subject) { answer in
+        let counted = counting { answer in
             switch answer {
             case .allowed(let userName, let grant): reply(.accepted(userName: userName, data: nil, grant: grant))
             case .refused(let failure), .next(let failure): reply(.refused(.notAuthorized, because: failure))
@@ -167,5 +186,6 @@ private final class TokenExchange: EnhancedExchange {
             case .busy: reply(.refused(.serverBusy))
             }
         }
+        return source.submit(token, client, subject, reply: counted)
     }
 }

@@ -123,7 +123,10 @@ extension SecurityTables {
                 let byToken = tokens.sources(configuration.tokens, roles: directory, workers: workers, services)
                 warnings += tokens.takeWarnings()
                 problems += tokens.takeProblems()
-                if let source = byToken.jwt { security.methods += TokenMethod.names.map { TokenMethod($0, source) } }
+                if let source = byToken.jwt {
+                    let (tally, report) = (services.tallies.tally(source.name), services.report)
+                    security.methods += TokenMethod.names.map { TokenMethod($0, source, tally: tally, report: report) }
+                }
                 var present: [LoginSourceName: any LoginSource] = [:]
                 present[.jwt] = byToken.jwt
                 present[.introspection] = byToken.introspection

@@ -179,6 +179,26 @@ public final class LoginSourceTally: Sendable {
     }
 }
 
+extension LoginSourceTally {
+    /// Counts a question that no chain asks.
+    ///
+    /// - Parameters:
+    ///   - report: gets lines for the log.
+    ///   - reply: gets the answer.
+    /// - Returns: what the source replies to.
+    public func counting(
+        report: @escaping @Sendable (String) -> Void, _ reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> @Sendable (LoginAnswer) -> Void {
+        asked()
+        let began = MonotonicClock.microseconds()
+        return { [self] answer in
+            let took = MonotonicClock.microseconds() &- began
+            if let line = answered(answer, microseconds: took, now: MonotonicClock.milliseconds()) { report(line) }
+            reply(answer)
+        }
+    }
+}
+
 /// The counts of all sources of logins, which outlive a reload. For any thread.
 public final class LoginSourceTallies: Sendable {
     private let tallies = Locked<[LoginSourceTally]>([])

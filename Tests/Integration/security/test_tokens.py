@@ -442,6 +442,7 @@ def test_a_login_by_auth_waits_for_the_keys_and_is_told_when_there_are_none(star
         wire.send(frame(CONNECT, 0, head + text("c1")))
         assert wire.receive(CONNACK).body[1] == expected
         wire.close()
+    broker.wait_for_log("The login source jwt cannot fetch keys from http://127.0.0.1:.*: it answers 503 Service Unavailable")
 
 
 @pytest.mark.parametrize("answer", [b"{" * 100_000, b"x" * (2 << 20), b'{"keys":[]}', b'{"keys":' + b"[" * 40, b""], ids=["deep", "long", "none", "cut", "empty"])
