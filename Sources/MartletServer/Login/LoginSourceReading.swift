@@ -80,11 +80,10 @@ struct LoginSourceReading {
     ///   - logins: what is configured.
     ///   - present: the sources that are no services.
     ///   - roles: dynamic security, whose roles groups of a directory may name; nil for none.
-    ///   - workers: ask databases that are files.
     ///   - services: by what services are asked.
     mutating func chain(
         _ logins: LoginConfiguration, _ present: [LoginSourceName: any LoginSource], roles: SecurityDirectory?,
-        workers: WorkerPool, _ services: ServiceAccess
+        _ services: ServiceAccess
     ) -> LoginChain {
         var sources = present.mapValues { (source: $0, memory: LoginMemory?.none) }
         let staleSeconds = logins.unavailable == .allowCached ? Self.staleSeconds : 0
@@ -111,7 +110,7 @@ struct LoginSourceReading {
                     seconds: isCached ? goAuth.accessCacheSeconds : 0, jitter: goAuth.accessJitterSeconds, staleSeconds: 0)
                 rules = (source, memoryOfRules)
             }
-            for (name, source) in databaseSources(goAuth, workers: workers, services) {
+            for (name, source) in databaseSources(goAuth, services) {
                 let backEnds: [LoginSourceName: GoAuthConfiguration.BackEnd] = [.postgresql: .postgres, .redis: .redis]
                 sources[name] = (prefixed(source, backEnds[name] ?? .sqlite, goAuth), memoryOfUsers)
             }
@@ -165,14 +164,15 @@ struct LoginSourceReading {
 
     /// go-auth's databases, made once for all listeners.
     private mutating func databaseSources(
-        _ goAuth: GoAuthConfiguration, workers: WorkerPool, _ services: ServiceAccess
+        _ goAuth: GoAuthConfiguration, _ services: ServiceAccess
     ) -> [LoginSourceName: any LoginSource] {
         if let known = databases.first(where: { $0.goAuth == goAuth }) { return known.sources }
         var sources: [LoginSourceName: any LoginSource] = [:]
         if goAuth.asks(.sqlite, .user), let path = goAuth.databasePath, let query = goAuth.userQuery {
             let queries = DatabaseLoginSource.Queries(
                 user: query, superuser: goAuth.superuserQuery, access: goAuth.accessQuery)
-            sources[.sqlite] = DatabaseLoginSource(sqlite: path, queries, workers: workers)
+            // Somebody else may have locked it: nobody waits for that who logs in by a file.
+            sources[.sqlite] = DatabaseLoginSource(sqlite: path, queries, workers: services.workers("sqlite"))
         }
         if goAuth.asks(.postgres, .user), let query = goAuth.postgreSQL.userQuery {
             let asked = goAuth.postgreSQL

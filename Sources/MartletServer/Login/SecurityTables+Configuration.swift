@@ -132,8 +132,7 @@ extension SecurityTables {
                 present[.introspection] = byToken.introspection
                 present[.passwordFile] = security.authenticator as? any LoginSource
                 present[.dynamicSecurity] = directory.map { DirectoryAuthenticator(directory: $0, next: nil, workers: workers) }
-                security.sources = logins.chain(
-                    configuration.logins, present, roles: directory, workers: workers, services)
+                security.sources = logins.chain(configuration.logins, present, roles: directory, services)
                 security.authenticator = security.sources
                 security.takesRulesFromLogins = configuration.logins.bringsRules || configuration.tokens.isEnabled
                 problems += logins.takeProblems()

@@ -449,15 +449,16 @@ class TestDatabase:
 
 
     def test_a_database_that_is_locked_is_not_waited_for_without_end(self, start_broker, tmp_path):
-        (tmp_path / "pw").touch()
+        (tmp_path / "pw").write_text(f"carl:{go_auth_hash('c')}\n")
         database = self.make(tmp_path, [("ann", go_auth_hash("secret"), 0)], [])
-        broker = start_broker(configuration=self.LINES)
+        broker = start_broker(configuration=self.LINES.replace("sqlite,files", "files,sqlite"))
         assert log_in(broker, "ann", "secret") == 0
         database.execute("BEGIN EXCLUSIVE")
         begun = time.monotonic()
         wires = [Wire(broker.port, source=f"127.0.1.{number}") for number in range(1, 5)]
         for number, wire in enumerate(wires):
             wire.send(connect_packet(f"c{number}", "ann", "secret"))
+        assert log_in(broker, "carl", "c") == 0 and time.monotonic() - begun < 2, "who is of the file waits for nobody"
         assert [wire.receive(CONNACK, 15).body[1] for wire in wires] == [3] * 4, "server unavailable"
         # Five seconds for those who are asked for, and five to wait for that; not ten for each.
         assert time.monotonic() - begun < 14
