@@ -104,7 +104,7 @@ extension BuiltInPlugin {
             PluginOption(name: "sqlite_userquery"), PluginOption(name: "sqlite_superquery"), PluginOption(name: "sqlite_aclquery"),
             isTrueOrFalse("sqlite_disable_superuser"), ignored("sqlite_connect_tries", opening),
             ignored("sqlite_max_life_time", opening),
-        ] + GoAuthConfiguration.BackEnd.allCases.map { register($0.rawValue) } + goAuthServerOptions + [
+        ] + GoAuthConfiguration.BackEnd.allCases.map { register($0.prefix) } + goAuthServerOptions + [
             ignored("cache_type", cache), ignored("cache_reset", cache), ignored("cache_refresh", cache),
             ignored("cache_host", cache), ignored("cache_port", cache), ignored("cache_password", cache),
             ignored("cache_db", cache), ignored("cache_mode", cache), ignored("cache_addresses", cache),

@@ -84,6 +84,9 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         case postgres
         case redis
         case ldap
+
+        /// What the names of its options begin with.
+        var prefix: String { self == .postgres ? "pg" : rawValue }
     }
 
     /// Of `postgres`, in whose words they are.
@@ -279,8 +282,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         accessQuery = options["sqlite_aclquery"]
         superuserQuery = isTrue("disable_superuser") || isTrue("sqlite_disable_superuser") ? nil : options["sqlite_superquery"]
         readServers(options)
-        for backEnd in backEnds where options["\(backEnd.rawValue)_register"] != nil {
-            checks[backEnd] = Set(words("\(backEnd.rawValue)_register").compactMap { Check(rawValue: $0) })
+        for backEnd in backEnds where options["\(backEnd.prefix)_register"] != nil {
+            checks[backEnd] = Set(words("\(backEnd.prefix)_register").compactMap { Check(rawValue: $0) })
         }
         forgetUnasked()
         // Of another number they are none, as there.
