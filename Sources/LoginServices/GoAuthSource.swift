@@ -296,3 +296,30 @@ public final class PrefixedLoginSource: LoginSource {
         isAsked(about: userName) && source.keeps(userName, of: (earlier as? PrefixedLoginSource)?.source ?? earlier)
     }
 }
+
+/// A back end of go-auth that says nothing of topics, beside others: there none of its users may do anything that the
+/// listener's own rules do not allow. Alone it would leave everything to them.
+public final class BoundLoginSource: LoginSource {
+    private let source: any LoginSource
+
+    public init(_ source: any LoginSource) { self.source = source }
+
+    public var name: String { source.name }
+
+    public func isAsked(about userName: EncodedString?) -> Bool { source.isAsked(about: userName) }
+
+    public func decide(
+        _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
+    ) -> (any AbandonedLogin)? {
+        source.decide(question) { answer in
+            guard case .allowed(let userName, let grant) = answer, grant.rights == nil, !grant.isSuperuser else {
+                return reply(answer)
+            }
+            reply(.allowed(userName: userName, LoginGrant(source: grant.source, rights: GrantedRule.rights([], name: "go-auth"))))
+        }
+    }
+
+    public func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool {
+        source.keeps(userName, of: (earlier as? BoundLoginSource)?.source ?? earlier)
+    }
+}

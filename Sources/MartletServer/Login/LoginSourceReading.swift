@@ -103,7 +103,11 @@ struct LoginSourceReading {
             let memoryOfUsers = memory(
                 seconds: isCached ? goAuth.loginCacheSeconds : 0, jitter: isCached ? goAuth.loginJitterSeconds : 0,
                 staleSeconds: staleSeconds)
-            if let file = present[.passwordFile] { sources[.passwordFile] = (prefixed(file, .files, goAuth), nil) }
+            if let file = present[.passwordFile] {
+                // Beside other back ends one without an access file grants nothing; the service is asked for its users' topics.
+                let isBound = goAuth.backEnds.count > 1 && goAuth.asks(.files, .user) && !goAuth.asksService
+                sources[.passwordFile] = (prefixed(isBound ? BoundLoginSource(file) : file, .files, goAuth), nil)
+            }
             if let source = source(goAuth, services) {
                 if goAuth.asks(.http, .user) { sources[.goAuth] = (prefixed(source, .http, goAuth), memoryOfUsers) }
                 let memoryOfRules = memory(

@@ -421,6 +421,20 @@ class TestDatabase:
         database.commit()
         assert log_in(broker, "bob", "b") == NOT_AUTHORIZED and log_in(broker, "bob", "new") == 0
 
+    @pytest.mark.parametrize(("back_ends", "rules", "granted"), [("sqlite,files", None, []), ("files", None, ["own/carl", "any"]), ("sqlite,files", "pattern readwrite own/%u\n", ["own/carl"])])
+    def test_users_of_a_file_without_rules_may_do_nothing_beside_other_back_ends(self, start_broker, tmp_path, back_ends, rules, granted):
+        (tmp_path / "pw").write_text(f"carl:{go_auth_hash('c')}\n")
+        self.make(tmp_path, [], [])
+        lines = self.LINES.replace("backends sqlite,files", f"backends {back_ends}")
+        if rules:
+            (tmp_path / "acl").write_text(rules)
+            lines += "auth_opt_files_acl_path {directory}/acl\n"
+        wire = Wire(start_broker(configuration=lines).port)
+        assert wire.connect("c1", user="carl", password="c")[1] == 0
+        for topic in ["own/carl", "any"]:
+            wire.publish(topic, "x", qos=1)
+            assert (wire.receive(PUBACK).body[2:3] != bytes([NOT_AUTHORIZED])) == (topic in granted), topic
+
     def test_a_name_with_a_prefix_is_asked_of_its_back_end_alone(self, start_broker, service, tmp_path):
         names = ["db_ann", "web_ann", "ann", "odd_ann"]
         self.make(tmp_path, [(name, go_auth_hash("database"), 0) for name in names], [])
