@@ -90,7 +90,7 @@ extension BuiltInPlugin {
                     "files, with jwt_secret and jwt_acl_path: martlet_jwt_keys, martlet_introspection_url and the back end http do the "
                     + "work of the other modes",
                 isRight: { $0 == "files" }),
-            PluginOption(name: "jwt_secret"), PluginOption(name: "jwt_acl_path"),
+            PluginOption(name: "jwt_secret"), PluginOption(name: "jwt_acl_path"), PluginOption(name: "jwt_files_acl_path"),
             PluginOption(
                 name: "jwt_userfield", expected: "Subject or Username", isRight: { ["Subject", "Username"].contains($0) }),
             PluginOption(

@@ -196,6 +196,7 @@ extension ConfigurationReading {
         ]
         for (backEnd, options) in needs where goAuth.backEnds.contains(backEnd) {
             for option in options where draft.configuration.options[option]?.isEmpty ?? true {
+                if option == "jwt_acl_path", goAuth.tokenAccessPath != nil { continue }
                 log.error(
                     "the back end \(backEnd.rawValue) needs auth_opt_\(option) after it.", at: draft.position, option: "plugin")
             }

@@ -276,7 +276,8 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         loginJitterSeconds = number("auth_jitter_seconds", 0)
         accessCacheSeconds = number("acl_cache_seconds", 30)
         accessJitterSeconds = number("acl_jitter_seconds", 0)
-        (tokenSecret, tokenAccessPath) = (options["jwt_secret"], options["jwt_acl_path"])
+        // The plug-in reads the first, and its page names the second.
+        (tokenSecret, tokenAccessPath) = (options["jwt_secret"], options["jwt_acl_path"] ?? options["jwt_files_acl_path"])
         if options["jwt_userfield"] == "Username" { tokenUserClaim = "username" }
         (databasePath, userQuery) = (options["sqlite_source"], options["sqlite_userquery"])
         accessQuery = options["sqlite_aclquery"]
