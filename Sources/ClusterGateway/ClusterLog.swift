@@ -429,7 +429,7 @@ extension ClusterLog {
         switch answer {
         case .message(let message):
             do throws(JetStreamError) {
-                return .stored(at: try JetStreamAnswer.acknowledgement(message).sequence)
+                return .stored(at: try JetStreamAnswer.sequence(acknowledgedBy: message))
             } catch {
                 switch error.outcome {
                 case .noRoom:

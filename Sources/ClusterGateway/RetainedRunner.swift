@@ -209,7 +209,7 @@ final class RetainedRunner: RetainedSink {
     private func read(_ answer: NATSAnswer) -> RetainedAnswer {
         guard case .message(let message) = answer else { return .unavailable }
         do throws(JetStreamError) {
-            _ = try JetStreamAnswer.acknowledgement(message)
+            try JetStreamAnswer.sequence(acknowledgedBy: message)
             hasRoom()
             return .stored
         } catch {

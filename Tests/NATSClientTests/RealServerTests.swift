@@ -13,14 +13,14 @@ struct RealServerTests {
         let (here, there) = (try Talk(server.address), try Talk(server.address))
         let subscription = here.connection.subscribe(try #require(SubjectPattern("a.*")))
         // Its answer says that the server has heard of the subscription.
-        #expect(try here.ask(.account()) != .lost)
+        #expect(try here.ask(.information(ofStream: "none")) != .lost)
         var headers = MessageHeaders()
         headers.add("A", "b c")
         let payload = (0..<(1 << 20) - 100).map { UInt8(truncatingIfNeeded: $0) }
         try there.connection.publish(try #require(Subject("a.b")), headers: headers, payload: payload)
         try there.connection.publish(try #require(Subject("b.b")), payload: [1])
         try there.connection.publish(try #require(Subject("a.c")), payload: [])
-        #expect(try there.ask(.account()) != .lost)
+        #expect(try there.ask(.information(ofStream: "none")) != .lost)
         try here.until("both messages are there") { here.messages.count == 2 }
         let messages = here.takeMessages()
         #expect(messages[0].payload == payload && messages[0].headers["A"] == "b c" && messages[1].payload == [])
@@ -28,7 +28,7 @@ struct RealServerTests {
         // One's own messages do not come back.
         _ = here.connection.subscribe(try #require(SubjectPattern("a.own")))
         try here.connection.publish(try #require(Subject("a.own")), payload: [])
-        #expect(try here.ask(.account()) != .lost)
+        #expect(try here.ask(.information(ofStream: "none")) != .lost)
         #expect(here.messages.isEmpty)
         #expect(throws: NATSRefusal.tooLarge(bytesMax: 1 << 20)) {
             try there.connection.publish(try #require(Subject("a.b")), payload: [UInt8](repeating: 0, count: (1 << 20) + 1))
@@ -39,13 +39,13 @@ struct RealServerTests {
         let server = try RealServer()
         let (here, there) = (try Talk(server.address), try Talk(server.address))
         _ = there.connection.subscribe(try #require(SubjectPattern("a")))
-        #expect(try there.ask(.account()) != .lost)
+        #expect(try there.ask(.information(ofStream: "none")) != .lost)
         func say(_ number: UInt8) throws {
             try here.connection.publish(try #require(Subject("a")), payload: [number])
             here.connection.flush()
         }
         try say(1)
-        #expect(try here.ask(.account()) != .lost)
+        #expect(try here.ask(.information(ofStream: "none")) != .lost)
         here.maySend = false
         try say(2)
         here.connection.abandon()
@@ -71,33 +71,25 @@ struct RealServerTests {
         let differs = #expect(throws: JetStreamError.self) { try JetStreamAnswer.members(try talk.message(.create(other))) }
         #expect(differs?.errorCode == 10_058)
         let key = try #require(Subject("$KV.b.k"))
-        func put(_ value: UInt8, after last: UInt64, seconds: UInt64? = nil) throws -> PublishAcknowledgement {
+        func put(_ value: UInt8, after last: UInt64, seconds: UInt64? = nil) throws -> UInt64 {
             var expectation = JetStreamRequest.Expectation(lastSubjectSequence: last)
             expectation.timeToLiveSeconds = seconds
-            return try JetStreamAnswer.acknowledgement(try talk.message(.publish(key, expectation, payload: [value])))
+            return try JetStreamAnswer.sequence(acknowledgedBy: try talk.message(.publish(key, expectation, payload: [value])))
         }
         let first = try put(1, after: 0, seconds: 60)
-        #expect(try put(2, after: first.sequence).sequence == 2)
-        let conflict = #expect(throws: JetStreamError.self) { try put(3, after: first.sequence) }
+        #expect(try put(2, after: first) == 2)
+        let conflict = #expect(throws: JetStreamError.self) { try put(3, after: first) }
         #expect(conflict?.isConflict == true)
-        let found = try JetStreamAnswer.stored(try talk.message(.directGet(lastOf: key, ofStream: "KV_b")))
-        #expect(found.subject == "$KV.b.k" && found.sequence == 2 && found.message.payload == [2])
         let last = try JetStreamAnswer.last(try talk.message(.get(lastOf: key, ofStream: "KV_b")))
         #expect(last?.sequence == 2 && last?.payload == [2] && last?.isDeletion == false)
         let unknown = try #require(Subject("$KV.b.unknown"))
         let nothing = try JetStreamAnswer.last(try talk.message(.get(lastOf: unknown, ofStream: "KV_b")))
         #expect(nothing == nil)
-        let missing = #expect(throws: JetStreamError.self) {
-            try JetStreamAnswer.stored(try talk.message(.directGet(sequence: 99, ofStream: "KV_b")))
-        }
-        #expect(missing?.isMissing == true)
         let list = try JetStreamAnswer.members(
             try talk.message(.information(ofStream: "KV_b", subjects: try #require(SubjectPattern("$KV.b.>")))))
         #expect(list["state"]?.object?["subjects"]?.object?.names == ["$KV.b.k"])
         _ = try JetStreamAnswer.members(try talk.message(.purge(key, ofStream: "KV_b")))
-        #expect(throws: JetStreamError.self) {
-            try JetStreamAnswer.stored(try talk.message(.directGet(lastOf: key, ofStream: "KV_b")))
-        }
+        #expect(try JetStreamAnswer.last(try talk.message(.get(lastOf: key, ofStream: "KV_b"))) == nil)
     }
 
     @Test func `JetStream stores a message once, and a consumer brings it`() throws {
@@ -107,20 +99,21 @@ struct RealServerTests {
         for number in 1...3 as ClosedRange<UInt8> {
             let request = JetStreamRequest.publish(
                 try #require(Subject("s.\(number)")), .init(messageIdentifier: "m\(number)"), payload: [number])
-            #expect(try JetStreamAnswer.acknowledgement(try talk.message(request)).isDuplicate == false)
-            #expect(try JetStreamAnswer.acknowledgement(try talk.message(request)).isDuplicate)
+            // The second one is not stored.
+            for _ in 0..<2 {
+                #expect(try JetStreamAnswer.sequence(acknowledgedBy: try talk.message(request)) == UInt64(number))
+            }
         }
-        var consumer = ConsumerConfiguration(name: "c", startSequence: 2)
-        consumer.filter = "s.>"
+        let consumer = ConsumerConfiguration(name: "c", startSequence: 2)
         _ = try JetStreamAnswer.members(try talk.message(.create(consumer, ofStream: "S")))
         _ = talk.connection.subscribe(try #require(SubjectPattern("inbox")))
-        let next = try #require(JetStreamRequest.next(10, of: "c", ofStream: "S"))
+        let next = try #require(JetStreamRequest.next(10, of: "c", ofStream: "S", expires: 500_000_000, heartbeat: 0))
         try talk.connection.publish(next.subject, reply: Subject("inbox"), payload: next.payload)
         try talk.until("two messages and a status") { talk.messages.count == 3 }
         let messages = talk.takeMessages()
         #expect(messages.map(\.payload) == [[2], [3], []])
-        #expect(messages.map { JetStreamAnswer.sequence(ofReply: $0.reply) } == [2, 3, nil])
-        #expect(messages[2].headers.status == 404)
+        #expect(messages.map { $0.reply.withUnsafeBytes { DeliveryMetadata(reply: $0)?.sequence } } == [2, 3, nil])
+        #expect(messages[2].headers.status == 408)
         let nobody = try #require(Subject("nobody.there"))
         try talk.connection.request(nobody, payload: [], token: 1000, within: 10_000)
         try talk.until("nobody answers") { talk.answers[1000] == .nobody }
@@ -134,7 +127,7 @@ struct RealServerTests {
         func publish(_ numbers: ClosedRange<Int>) throws {
             for number in numbers {
                 let request = JetStreamRequest.publish(subject, payload: Array("\(number)".utf8))
-                _ = try JetStreamAnswer.acknowledgement(try talk.message(request))
+                try JetStreamAnswer.sequence(acknowledgedBy: try talk.message(request))
             }
         }
         var given: [String] = []
@@ -181,7 +174,7 @@ struct RealServerTests {
             var expectation = JetStreamRequest.Expectation()
             expectation.timeToLiveSeconds = seconds
             let request = JetStreamRequest.publish(try #require(Subject(subject)), expectation, payload: [1])
-            _ = try JetStreamAnswer.acknowledgement(try talk.message(request))
+            try JetStreamAnswer.sequence(acknowledgedBy: try talk.message(request))
         }
         _ = try follow(from: 1, "none")
         try publish("g.a")

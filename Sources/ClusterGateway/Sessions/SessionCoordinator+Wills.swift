@@ -137,7 +137,7 @@ extension SessionCoordinator {
         defer { sendWills() }
         guard case .message(let message) = answer else { return wills.retries.append(session) }
         do throws(JetStreamError) {
-            _ = try JetStreamAnswer.acknowledgement(message)
+            try JetStreamAnswer.sequence(acknowledgedBy: message)
             advance(job)
         } catch {
             switch error.outcome {

@@ -200,9 +200,9 @@ final class SessionRecords {
                 return createdAt.map { $0 < made * 1000 } == true ? .lost : nil
             case .read(let session): return try found(session, try JetStreamAnswer.last(message))
             case .write(let session, _, _, let number):
-                return .written(session, number: number, .stored(at: try JetStreamAnswer.acknowledgement(message).sequence))
+                return .written(session, number: number, .stored(at: try JetStreamAnswer.sequence(acknowledgedBy: message)))
             case .remove(let session, _, _):
-                _ = try JetStreamAnswer.acknowledgement(message)
+                try JetStreamAnswer.sequence(acknowledgedBy: message)
                 return .removed(session)
             }
         } catch {

@@ -19,9 +19,6 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
     /// at once gets an error code of its own, without the right number.
     public var isConflict: Bool { [10_071, 10_164].contains(errorCode) }
 
-    /// Whether what was asked for is not there.
-    public var isMissing: Bool { code == 404 }
-
     /// Whether there are too few servers for as many replicas as a stream is to have: "no suitable peers for
     /// placement", "insufficient resources", "replicas > 1 not supported in non-clustered mode".
     public var lacksServers: Bool { [10_005, 10_023, 10_074].contains(errorCode) }
@@ -69,21 +66,6 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
     }
 }
 
-/// What a stream has answered to a message: it is in the log.
-public struct PublishAcknowledgement: Equatable, Sendable {
-    public let stream: String
-    public let sequence: UInt64
-    /// Whether it was there already: it had the identifier of one that came before.
-    public let isDuplicate: Bool
-}
-
-/// A message out of a stream.
-public struct StoredMessage: Equatable, Sendable {
-    public let subject: String
-    public let sequence: UInt64
-    public let message: ReceivedMessage
-}
-
 /// The last message of a subject.
 public struct LastMessage: Equatable, Sendable {
     public let sequence: UInt64
@@ -108,21 +90,14 @@ public enum JetStreamAnswer {
             text: error["description"]?.string ?? "no description")
     }
 
-    public static func acknowledgement(_ message: ReceivedMessage) throws(JetStreamError) -> PublishAcknowledgement {
+    /// The number that a stream has given a message; that of the first one, if one with its identifier came before.
+    @discardableResult
+    public static func sequence(acknowledgedBy message: ReceivedMessage) throws(JetStreamError) -> UInt64 {
         let members = try members(message)
-        guard let stream = members["stream"]?.string, let sequence = members["seq"]?.integer, sequence > 0 else {
+        guard members["stream"]?.string != nil, let sequence = members["seq"]?.integer, sequence > 0 else {
             throw JetStreamError(code: 500, text: "the acknowledgement names no stream and number")
         }
-        return PublishAcknowledgement(
-            stream: stream, sequence: UInt64(sequence), isDuplicate: members["duplicate"]?.boolean ?? false)
-    }
-
-    /// What a direct get has brought.
-    public static func stored(_ message: ReceivedMessage) throws(JetStreamError) -> StoredMessage {
-        if let status = message.headers.status { throw JetStreamError(code: status, text: message.headers.statusText) }
-        guard let subject = message.headers["Nats-Subject"], let sequence = message.headers["Nats-Sequence"].flatMap({ UInt64($0) })
-        else { throw JetStreamError(code: 500, text: "the message names no subject and number") }
-        return StoredMessage(subject: subject, sequence: sequence, message: message)
+        return UInt64(sequence)
     }
 
     /// The message that a stream's leader was asked for; nil if there is none.
@@ -155,11 +130,6 @@ public enum JetStreamAnswer {
 
     /// "no message found"; that there is no such stream has another one.
     private static let noMessageCode = 10_037
-
-    /// The number in its stream of a message that a consumer has sent; nil for a message of another origin.
-    public static func sequence(ofReply reply: [UInt8]) -> UInt64? {
-        reply.withUnsafeBytes { DeliveryMetadata(reply: $0)?.sequence }
-    }
 }
 
 /// Which message a consumer has sent, as it stands where its acknowledgement would go:

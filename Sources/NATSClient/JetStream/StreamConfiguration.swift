@@ -5,14 +5,11 @@ public import JSON
 /// Times are in nanoseconds, as servers have them; 0 is for no bound.
 public struct StreamConfiguration: Sendable, Equatable {
     public enum Discard: String, Sendable { case old, new }
-    public enum Storage: String, Sendable { case file, memory }
 
     public var name: String
     public var subjects: [String]
     public var replicas = 1
-    public var storage = Storage.file
     public var discard = Discard.old
-    public var bytesMax: Int64 = -1
     public var messagesPerSubjectMax: Int64 = -1
     public var ageMax: Int64 = 0
     /// How long a message's identifier is remembered, so that a second one is not stored.
@@ -22,8 +19,6 @@ public struct StreamConfiguration: Sendable, Equatable {
     public var deniesDelete = false
     /// Whether messages may have a time to live of their own; servers have that from 2.11 on.
     public var allowsTimeToLive = false
-    /// How long the mark of a message stays whose time has come.
-    public var deleteMarkerTimeToLive: Int64 = 0
 
     /// What else is to be known of it: a stream that says something else of one of these is another one.
     public var metadata: [String: String] = [:]
@@ -46,10 +41,10 @@ public struct StreamConfiguration: Sendable, Equatable {
             object.set("name", name)
             object.array("subjects") { array in for subject in subjects { array.add(.string(subject)) } }
             object.set("num_replicas", replicas)
-            object.set("storage", storage.rawValue)
+            object.set("storage", "file")
             object.set("retention", "limits")
             object.set("discard", discard.rawValue)
-            object.set("max_bytes", bytesMax)
+            object.set("max_bytes", -1)
             object.set("max_msgs_per_subject", messagesPerSubjectMax)
             object.set("max_age", ageMax)
             object.set("duplicate_window", ageMax > 0 ? min(ageMax, duplicateWindow) : duplicateWindow)
@@ -63,7 +58,7 @@ public struct StreamConfiguration: Sendable, Equatable {
             }
             if allowsTimeToLive {
                 object.set("allow_msg_ttl", true)
-                object.set("subject_delete_marker_ttl", deleteMarkerTimeToLive)
+                object.set("subject_delete_marker_ttl", 0)
             }
         }
         return writer
@@ -82,7 +77,7 @@ public struct StreamConfiguration: Sendable, Equatable {
         }
         check("subjects", .array(subjects.map { .string($0) }))
         check("num_replicas", .integer(Int64(replicas)))
-        check("storage", .string(storage.rawValue))
+        check("storage", .string("file"))
         check("retention", .string("limits"))
         // A stream that keeps what it has, and takes nothing more than its bound lets it, is no other one: whoever runs
         // the servers may bound it.
@@ -119,8 +114,6 @@ public struct ConsumerConfiguration: Sendable, Equatable {
     public var name: String
     /// The first message that is given, by its number in the stream.
     public var startSequence: UInt64
-    /// One pattern, or nil for all: with several of them a server becomes slower by a thousand times.
-    public var filter: String?
     /// After how many nanoseconds without a request the server forgets it.
     public var inactiveThreshold: Int64 = 60_000_000_000
 

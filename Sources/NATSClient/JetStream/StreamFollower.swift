@@ -387,9 +387,6 @@ public struct JetStreamRequest: Sendable, Equatable {
 
     // MARK: Streams
 
-    /// What the account may use, and has. Answered with an error where JetStream is off.
-    public static func account() -> JetStreamRequest? { JetStreamRequest("\(prefix)INFO") }
-
     /// Makes a stream or a bucket; one that is there just so is taken for it.
     public static func create(_ stream: StreamConfiguration) -> JetStreamRequest? {
         named(stream.name) { JetStreamRequest("\(prefix)STREAM.CREATE.\($0)", payload: stream.json.bytes) }
@@ -418,8 +415,6 @@ public struct JetStreamRequest: Sendable, Equatable {
         public var messageIdentifier: String?
         /// The number of the last message of its subject has to be this; 0 for none.
         public var lastSubjectSequence: UInt64?
-        /// The number of the stream's last message has to be this.
-        public var lastSequence: UInt64?
         /// After how many seconds it is deleted.
         public var timeToLiveSeconds: UInt64?
         /// Whether this is the mark of a bucket's key that is there no more.
@@ -437,7 +432,6 @@ public struct JetStreamRequest: Sendable, Equatable {
         var headers = MessageHeaders()
         if let identifier = expectation.messageIdentifier, !headers.add("Nats-Msg-Id", identifier) { return nil }
         if let last = expectation.lastSubjectSequence { headers.add("Nats-Expected-Last-Subject-Sequence", "\(last)") }
-        if let last = expectation.lastSequence { headers.add("Nats-Expected-Last-Sequence", "\(last)") }
         if expectation.isDeletion { headers.add("KV-Operation", "DEL") }
         if let seconds = expectation.timeToLiveSeconds { headers.add("Nats-TTL", "\(seconds)s") }
         return JetStreamRequest(subject, headers, payload)
@@ -445,16 +439,6 @@ public struct JetStreamRequest: Sendable, Equatable {
 
     private init(_ subject: Subject, _ headers: MessageHeaders, _ payload: [UInt8]) {
         (self.subject, self.headers, self.payload) = (subject, headers, payload)
-    }
-
-    /// Gets the message of this number, from any replica: without a quorum it may be an old one.
-    public static func directGet(sequence: UInt64, ofStream name: String) -> JetStreamRequest? {
-        named(name) { JetStreamRequest("\(prefix)DIRECT.GET.\($0)") { $0.set("seq", sequence) } }
-    }
-
-    /// Gets the last message of a subject, from any replica.
-    public static func directGet(lastOf subject: Subject, ofStream name: String) -> JetStreamRequest? {
-        named(name) { JetStreamRequest("\(prefix)DIRECT.GET.\($0)") { $0.set("last_by_subj", "\(subject)") } }
     }
 
     /// Asks the stream's leader for the last message of a subject, which is the newest there is. `JetStreamAnswer.last`
@@ -490,7 +474,6 @@ public struct JetStreamRequest: Sendable, Equatable {
                         config.set("inactive_threshold", consumer.inactiveThreshold)
                         config.set("deliver_policy", "by_start_sequence")
                         config.set("opt_start_seq", max(1, consumer.startSequence))
-                        if let filter = consumer.filter { config.set("filter_subject", filter) }
                     }
                 }
             }
@@ -498,17 +481,17 @@ public struct JetStreamRequest: Sendable, Equatable {
     }
 
     /// Asks a consumer for messages, which come to the reply subject one by one, and a status behind them if there are
-    /// fewer. It waits for them for as many nanoseconds as `expires` says; 0 asks for what is there. While it waits it
-    /// says every `heartbeat` nanoseconds that it is there; 0 for never.
-    public static func next(_ batch: Int, of consumer: String, ofStream name: String, expires: Int64 = 0, heartbeat: Int64 = 0)
+    /// fewer. It waits for them for as many nanoseconds as `expires` says, and meanwhile says every `heartbeat`
+    /// nanoseconds that it is there.
+    public static func next(_ batch: Int, of consumer: String, ofStream name: String, expires: Int64, heartbeat: Int64)
         -> JetStreamRequest?
     {
         named(name) { stream in
             named(consumer) { consumerName in
                 JetStreamRequest("\(prefix)CONSUMER.MSG.NEXT.\(stream).\(consumerName)") { object in
                     object.set("batch", batch)
-                    if expires > 0 { object.set("expires", expires) } else { object.set("no_wait", true) }
-                    if heartbeat > 0 { object.set("idle_heartbeat", heartbeat) }
+                    object.set("expires", expires)
+                    object.set("idle_heartbeat", heartbeat)
                 }
             }
         }

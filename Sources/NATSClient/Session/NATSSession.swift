@@ -322,7 +322,7 @@ public final class NATSSession {
     }
 
     private func learn(_ info: ServerInfo) {
-        if settings.followsServers, let server { pool.learn(info.connectAddresses, from: server, usesTLS: isSecured) }
+        if let server { pool.learn(info.connectAddresses, from: server, usesTLS: isSecured) }
     }
 
     private func subscribeAgain(now: UInt64) {

@@ -227,8 +227,6 @@ public struct NATSSettings: Sendable {
     public var requiresTLS = false
     /// Older servers are refused.
     public var versionMin: ServerVersion
-    /// Whether servers that a server tells about are used too.
-    public var followsServers = true
     /// Of the program, as servers show it.
     public var programVersion: String
 

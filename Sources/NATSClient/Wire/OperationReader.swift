@@ -303,15 +303,12 @@ public struct ServerInfo: Sendable, Equatable {
     public let supportsHeaders: Bool
     public let requiresTLS: Bool
     public let offersTLS: Bool
-    public let requiresLogin: Bool
     /// What a key has to sign; nil if it asks for none.
     public let nonce: String?
     /// Other servers of its cluster, as `host:port`.
     public let connectAddresses: [String]
     /// Whether it is about to end, and asks its clients to go elsewhere.
     public let isEnding: Bool
-    /// Whether it, or its cluster, has JetStream.
-    public let hasJetStream: Bool
     /// The name of its cluster; nil for none.
     public let clusterName: String?
 
@@ -337,11 +334,9 @@ public struct ServerInfo: Sendable, Equatable {
         supportsHeaders = members["headers"]?.boolean ?? false
         requiresTLS = members["tls_required"]?.boolean ?? false
         offersTLS = requiresTLS || members["tls_available"]?.boolean ?? false
-        requiresLogin = members["auth_required"]?.boolean ?? false
         nonce = members["nonce"]?.string
         connectAddresses = members["connect_urls"]?.array?.compactMap(\.string) ?? []
         isEnding = members["ldm"]?.boolean ?? false
-        hasJetStream = members["jetstream"]?.boolean ?? false
         clusterName = members["cluster"]?.string
     }
 }

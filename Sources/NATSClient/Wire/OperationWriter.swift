@@ -134,9 +134,6 @@ public struct SubjectPattern: Hashable, Sendable, CustomStringConvertible {
 
     public init?(_ text: String) { self.init(text.utf8) }
 
-    /// Every subject is a pattern, which only it matches.
-    public init(_ subject: Subject) { bytes = subject.bytes }
-
     /// Bytes that were checked.
     init(checked bytes: [UInt8]) { self.bytes = bytes }
 
@@ -184,8 +181,6 @@ public struct MessageHeaders: Sendable, Equatable {
     public private(set) var fields: [Field] = []
 
     public init() {}
-
-    public var isEmpty: Bool { status == nil && fields.isEmpty }
 
     /// The first value of a name.
     public subscript(name: String) -> String? { fields.first { $0.name == name }?.value }
