@@ -35,7 +35,7 @@ final class AccessBucket {
     private let name: String
     private let nodeDigest: String
     private let node: NodeID
-    private let replicas: Int?
+    private let plan: ClusterPlan
     private let connection: NATSConnection
     /// What this node has brought, and has not read of itself yet; and when it says so again.
     private var unsaid: Set<AccessSubject> = []
@@ -66,7 +66,7 @@ final class AccessBucket {
     ) {
         name = "martlet_\(plan.name)_access"
         nodeDigest = BanEntry.digest(plan.nodeName)
-        (self.node, replicas, self.connection) = (node, plan.replicas, connection)
+        (self.node, self.plan, self.connection) = (node, plan, connection)
         (self.report, self.complain) = (report, complain)
         document = SharedDocument(node: node)
     }
@@ -110,7 +110,7 @@ final class AccessBucket {
 
     /// Follows the bucket from its beginning: of each key there is the last entry alone, so that this is all.
     private func readAnew(_ now: UInt64) {
-        guard isStale, connection.isReady else { return }
+        guard isStale, connection.isReady, let info = connection.session.info else { return }
         isStale = false
         follower?.detached()
         followerCount += 1
@@ -120,14 +120,7 @@ final class AccessBucket {
             name: "martlet-\(node)-access\(followerCount)", from: 1, on: connection, give: { [unowned self] in give($0) },
             report: { [unowned self] in heard($0) })
         self.follower = follower
-        follower.attached(stream(), now: now)
-    }
-
-    private func stream() -> StreamConfiguration {
-        var stream = StreamConfiguration.bucket(name)
-        stream.allowsTimeToLive = true
-        stream.replicas = replicas ?? (connection.session.info?.clusterName == nil ? 1 : 3)
-        return stream
+        follower.attached(plan.bucket(name, info), now: now)
     }
 
     private func heard(_ news: FollowedStream.News) {
@@ -211,7 +204,7 @@ final class AccessBucket {
             var expectation = JetStreamRequest.Expectation()
             expectation.timeToLiveSeconds = entry.secondsToLive(at: WallClock.milliseconds())
             expectation.isDeletion = entry.ban == nil
-            put(entry.key, entry.payload, expectation, .ban(token: token), now)
+            put(entry.key, entry.payload, expectation, .ban(token: token))
         case .joined(let subject):
             unsaid.insert(subject)
             sayJoined(now)
@@ -224,7 +217,7 @@ final class AccessBucket {
         guard isWhole, !unsaid.isEmpty else { return }
         saysAt = now + Limits.accessAnswerMillisecondsMax
         for subject in AccessSubject.allCases where unsaid.contains(subject) {
-            put("joined.\(subject.rawValue).\(nodeDigest)", [], JetStreamRequest.Expectation(), .unheeded, now)
+            put("joined.\(subject.rawValue).\(nodeDigest)", [], JetStreamRequest.Expectation(), .unheeded)
         }
     }
 
@@ -236,12 +229,12 @@ final class AccessBucket {
             for effect in effects {
                 switch effect {
                 case .putPart(let part, let bytes):
-                    put("dynsec.\(part)", bytes, JetStreamRequest.Expectation(), .part(part), now)
+                    put("dynsec.\(part)", bytes, JetStreamRequest.Expectation(), .part(part))
                 case .putHead(let bytes, let expected):
-                    put("dynsec", bytes, JetStreamRequest.Expectation(lastSubjectSequence: expected), .head, now)
+                    put("dynsec", bytes, JetStreamRequest.Expectation(lastSubjectSequence: expected), .head)
                 case .deletePart(let part):
                     guard let subject = Subject("\(prefix)dynsec.\(part)") else { continue }
-                    ask(.purge(subject, ofStream: stream().name), .unheeded, now)
+                    ask(.purge(subject, ofStream: "KV_\(name)"), .unheeded)
                 case .document(let revision, let pieces): report(.security(revision: revision, pieces))
                 case .verdict(let verdict):
                     // What is answered after that is about nothing any more.
@@ -252,19 +245,15 @@ final class AccessBucket {
         }
     }
 
-    private func put(
-        _ key: String, _ payload: [UInt8], _ expectation: JetStreamRequest.Expectation, _ purpose: Request, _ now: UInt64
-    ) {
-        ask(Subject("\(prefix)\(key)").flatMap { .publish($0, expectation, payload: payload) }, purpose, now)
+    private func put(_ key: String, _ payload: [UInt8], _ expectation: JetStreamRequest.Expectation, _ purpose: Request) {
+        ask(Subject("\(prefix)\(key)").flatMap { .publish($0, expectation, payload: payload) }, purpose)
     }
 
-    private func ask(_ request: JetStreamRequest?, _ purpose: Request, _ now: UInt64) {
+    private func ask(_ request: JetStreamRequest?, _ purpose: Request) {
         guard let request else { return failed(purpose, "a name cannot be a subject's") }
         lastRequest += 1
         do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: Self.tokens | lastRequest,
-                within: Limits.accessAnswerMillisecondsMax)
+            try connection.request(request, token: Self.tokens | lastRequest, within: Limits.accessAnswerMillisecondsMax)
             requests[lastRequest] = purpose
         } catch {
             switch error {

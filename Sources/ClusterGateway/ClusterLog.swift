@@ -500,9 +500,7 @@ extension ClusterLog: Cluster.LogSink {
             preconditionFailure("an identifier has no line break")
         }
         do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: lastToken,
-                within: Limits.logAnswerMillisecondsMax)
+            try connection.request(request, token: lastToken, within: Limits.logAnswerMillisecondsMax)
             asked[lastToken] = (partition, queue, number)
         } catch {
             var answer = LogAnswer.unavailable

@@ -59,6 +59,14 @@ package struct ClusterPlan: Sendable {
     /// On how many servers what the cluster shares is kept.
     package func replicas(_ info: ServerInfo) -> Int { replicas ?? (info.clusterName == nil ? 1 : 3) }
 
+    /// A bucket that the nodes share, whose entries may have a time to live.
+    func bucket(_ name: String, _ info: ServerInfo) -> StreamConfiguration {
+        var stream = StreamConfiguration.bucket(name)
+        stream.allowsTimeToLive = true
+        stream.replicas = replicas(info)
+        return stream
+    }
+
     /// The line that tells an operator of too few servers for a stream's replicas.
     func replicasRemark(_ info: ServerInfo) -> String {
         replicas.map { "; martlet_cluster_replicas asks for \($0)" }

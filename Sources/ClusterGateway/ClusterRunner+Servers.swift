@@ -141,9 +141,7 @@ extension ClusterRunner: NATSListener {
     func renew() {
         guard let info = connection.session.info, let request = leases.next(now: now, info: info) else { return }
         do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: 0,
-                within: Limits.leaseAnswerMillisecondsMax)
+            try connection.request(request, token: 0, within: Limits.leaseAnswerMillisecondsMax)
         } catch {
             _ = leases.answered(.late, now: now, info: info)
         }

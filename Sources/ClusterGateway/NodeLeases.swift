@@ -120,27 +120,20 @@ struct NodeLeases {
         guard let dueAt, dueAt <= now else { return nil }
         self.dueAt = nil
         switch step {
-        case .create: return .create(stream(info))
-        case .compare: return .information(ofStream: stream(info).name)
+        case .create: return .create(plan.bucket(bucket, info))
+        case .compare: return .information(ofStream: streamName)
         case .write:
             askedAt = now
             var expectation = JetStreamRequest.Expectation(lastSubjectSequence: entry)
             expectation.timeToLiveSeconds = Limits.leaseSeconds
             return subject.flatMap { .publish($0, expectation, payload: Array(nodeName.utf8)) }
-        case .find: return subject.flatMap { .get(lastOf: $0, ofStream: stream(info).name) }
-        case .read: return SubjectPattern("\(prefix)>").flatMap { .information(ofStream: stream(info).name, subjects: $0) }
+        case .find: return subject.flatMap { .get(lastOf: $0, ofStream: streamName) }
+        case .read: return SubjectPattern("\(prefix)>").flatMap { .information(ofStream: streamName, subjects: $0) }
         }
     }
 
     /// The request that ends this node's lease at once.
-    var goodbye: JetStreamRequest? { subject.flatMap { .purge($0, ofStream: "KV_\(bucket)") } }
-
-    private func stream(_ info: ServerInfo) -> StreamConfiguration {
-        var stream = StreamConfiguration.bucket(bucket)
-        stream.allowsTimeToLive = true
-        stream.replicas = plan.replicas(info)
-        return stream
-    }
+    var goodbye: JetStreamRequest? { subject.flatMap { .purge($0, ofStream: streamName) } }
 
     private var prefix: String { "$KV.\(bucket)." }
     private var subject: Subject? { Subject("\(prefix)\(node)") }
@@ -192,13 +185,14 @@ struct NodeLeases {
         switch step {
         case .create: (step, dueAt) = (.write, now)
         case .compare:
-            let (wanted, found) = (stream(info), members["config"]?.object)
+            let (wanted, found) = (plan.bucket(bucket, info), members["config"]?.object)
             let differences = found.map { wanted.differences(in: $0) } ?? ["it has no configuration"]
             otherReplicas = found.flatMap { wanted.otherReplicas(in: $0) }.map { (wanted.name, $0, wanted.replicas) }
             // Replicas may be changed by whoever runs the servers.
             guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
                 return failed(
-                    "the stream KV_\(bucket) has another configuration than nodes need: \(differences.joined(separator: "; "))", now
+                    "the stream \(streamName) has another configuration than nodes need: \(differences.joined(separator: "; "))",
+                    now
                 )
             }
             (step, dueAt) = (.write, now)

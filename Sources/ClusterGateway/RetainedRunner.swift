@@ -70,7 +70,7 @@ final class RetainedRunner: RetainedSink {
         configuration.subjects = [String(decoding: space.retainedPattern, as: UTF8.self)]
         configuration.messagesPerSubjectMax = 1
         configuration.allowsTimeToLive = true
-        configuration.replicas = plan.replicas ?? (info.clusterName == nil ? 1 : 3)
+        configuration.replicas = plan.replicas(info)
         self.configuration = configuration
         let room = max(0, info.payloadBytesMax - Limits.retainedFrameBytesMax)
         if room != bytesMax {
@@ -191,9 +191,7 @@ final class RetainedRunner: RetainedSink {
         if change.isOffer { expectation.lastSubjectSequence = 0 }
         guard let request = JetStreamRequest.publish(subject, expectation, payload: change.record) else { return }
         do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: Self.token(of: change.number),
-                within: Limits.retainedAnswerMillisecondsMax)
+            try connection.request(request, token: Self.token(of: change.number), within: Limits.retainedAnswerMillisecondsMax)
         } catch {
             // What cannot be sent now is sent again when no answer has come.
             if case .tooLarge = error { tooLarge.append(change.number) }

@@ -84,9 +84,7 @@ extension SessionCoordinator {
         guard let request = request(job) else { return finish(job) }
         let token = wills.begin(job.key.session)
         do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: Self.willTokens | token,
-                within: Limits.willAnswerMillisecondsMax)
+            try connection.request(request, token: Self.willTokens | token, within: Limits.willAnswerMillisecondsMax)
             change(job) { $0.token = token }
         } catch {
             wills.end(token)

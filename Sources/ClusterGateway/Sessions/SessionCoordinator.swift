@@ -257,7 +257,6 @@ final class SessionCoordinator {
         case .removed(let session):
             sessions[session].ending = nil
             wills.ended.keep([], of: session)
-        case .notRemoved: return
         case .lost:
             log(.warning, "the records of all sessions are lost: those that this node keeps are written down anew.")
             owner?.recordsLost(now: now, self)

@@ -18,8 +18,6 @@ final class SessionRecords {
         case illegible([UInt8], String)
         /// A record that was to go is gone, or is another's now.
         case removed([UInt8])
-        /// Nobody knows whether it is.
-        case notRemoved([UInt8])
         /// The bucket is another one than before: what was in that is lost.
         case lost
     }
@@ -83,13 +81,7 @@ final class SessionRecords {
     func detached() { (underWay, waiting) = ([:], []) }
 
     /// What the bucket is to be; nil without a connection.
-    func stream() -> StreamConfiguration? {
-        guard let info = connection.session.info else { return nil }
-        var stream = StreamConfiguration.bucket(bucket)
-        stream.allowsTimeToLive = true
-        stream.replicas = plan.replicas(info)
-        return stream
-    }
+    func stream() -> StreamConfiguration? { connection.session.info.map { plan.bucket(bucket, $0) } }
 
     private func subject(_ session: [UInt8]) -> Subject? {
         Subject("$KV.\(bucket).\(String(decoding: SubjectSpace.digest(session), as: UTF8.self))")
@@ -121,9 +113,7 @@ final class SessionRecords {
             }
             lastToken += 1
             do throws(NATSRefusal) {
-                try connection.request(
-                    request.subject, headers: request.headers, payload: request.payload, token: Self.tokens | lastToken,
-                    within: Limits.sessionAnswerMillisecondsMax)
+                try connection.request(request, token: Self.tokens | lastToken, within: Limits.sessionAnswerMillisecondsMax)
                 underWay[lastToken] = question
                 waiting.popFirst()
             } catch {
@@ -180,13 +170,13 @@ final class SessionRecords {
         guard case .message(let message) = answer else {
             switch question {
             case .create, .inform: (isCreating, isCreated) = (false, false)
-            case .read: return nil
+            // They are asked again.
+            case .read, .remove: break
             case .write(let session, _, _, let number):
                 guard answer == .nobody else { return nil }
                 // There is no leader, or no stream.
                 isCreated = false
                 return .written(session, number: number, .unavailable)
-            case .remove(let session, _, _): return .notRemoved(session)
             }
             return nil
         }
@@ -228,7 +218,7 @@ final class SessionRecords {
                 case .tryAgain, .refused: report("a record could not be stored in the stream KV_\(bucket): \(error)")
                 }
                 return .written(session, number: number, .unavailable)
-            case .remove(let session, _, _): return error.isConflict ? .removed(session) : .notRemoved(session)
+            case .remove(let session, _, _): return error.isConflict ? .removed(session) : nil
             }
         }
     }

@@ -258,6 +258,11 @@ public final class NATSConnection: StreamOwner {
         try session.request(subject, headers: headers, payload: payload, token: token, within: milliseconds, now: now)
     }
 
+    /// Asks JetStream; the same holds.
+    public func request(_ request: JetStreamRequest, token: UInt64, within milliseconds: UInt64) throws(NATSRefusal) {
+        try self.request(request.subject, headers: request.headers, payload: request.payload, token: token, within: milliseconds)
+    }
+
     /// Sends what was said.
     public func flush() {
         guard session.hasOutput else { return }
