@@ -16,7 +16,7 @@ public enum VariableInteger {
 
     /// Appends bytes behind their count.
     @inlinable
-    public static func append(counted part: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
+    public static func append(counted part: some Collection<UInt8>, to bytes: inout [UInt8]) {
         append(UInt64(part.count), to: &bytes)
         bytes.append(contentsOf: part)
     }

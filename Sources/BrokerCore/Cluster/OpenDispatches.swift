@@ -1,4 +1,5 @@
 public import BrokerModel
+import Bytes
 public import MQTTCodec
 
 /// Which messages of the cluster's log a shard has dispatched to members of share groups that are not done with them,
@@ -49,6 +50,15 @@ final class OpenDispatches {
             // What was dispatched of it before may be done already.
             if head > index { head = index } else if open[index].count == 0 { doneCount -= 1 }
             open[index].count += 1
+        }
+
+        mutating func end(_ sequence: UInt64) {
+            let index = open[head...].partitioningIndex { $0.sequence >= sequence }
+            guard index < open.count, open[index].sequence == sequence else { return }
+            open[index].count -= 1
+            guard open[index].count == 0 else { return }
+            doneCount += 1
+            advance()
         }
 
         mutating func cut(at last: UInt64) {
@@ -124,20 +134,7 @@ final class OpenDispatches {
     }
 
     /// A mark of this shard has ended. O(log open).
-    func end(_ place: Place) {
-        var (low, high) = (partitions[place.partition].head, partitions[place.partition].open.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if partitions[place.partition].open[middle].sequence < place.sequence { low = middle + 1 } else { high = middle }
-        }
-        guard low < partitions[place.partition].open.count, partitions[place.partition].open[low].sequence == place.sequence else {
-            return
-        }
-        partitions[place.partition].open[low].count -= 1
-        guard partitions[place.partition].open[low].count == 0 else { return }
-        partitions[place.partition].doneCount += 1
-        partitions[place.partition].advance()
-    }
+    func end(_ place: Place) { partitions[place.partition].end(place.sequence) }
 
     /// A partition ends at this record: what stood behind it is nobody's any more, and its numbers are other records'.
     func cut(_ partition: Int, at last: UInt64) {

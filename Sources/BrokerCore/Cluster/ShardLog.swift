@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 import MQTTCodec
 
 /// What a shard has to do with a cluster's log: how far it has read, and what waits for being logged.
@@ -134,15 +135,10 @@ final class ShardLog {
 
     /// The message whose step has this number, if its session waits still; it does no more. O(log n).
     func takeUnlogged(numbered number: UInt64) -> Unlogged? {
-        var (low, high) = (0, unlogged.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if unlogged[middle].place.number < number { low = middle + 1 } else { high = middle }
-        }
-        guard low < unlogged.count, unlogged[low].place.number == number, unloggedNames.remove(unlogged[low].name) != nil else {
-            return nil
-        }
-        return unlogged[low]
+        let place = unlogged.partitioningIndex { $0.place.number >= number }
+        guard place < unlogged.count, unlogged[place].place.number == number, unloggedNames.remove(unlogged[place].name) != nil
+        else { return nil }
+        return unlogged[place]
     }
 
     /// The step of the oldest message with which a session waits; nil for none.

@@ -147,12 +147,12 @@ public enum LogEntry {
     ///   - bytes: where to.
     public static func append(will message: [UInt8], _ name: WillName, of session: [UInt8], to bytes: inout [UInt8]) {
         var body: [UInt8] = []
-        session.withUnsafeBytes { VariableInteger.append(counted: $0, to: &body) }
+        VariableInteger.append(counted: session, to: &body)
         VariableInteger.append(name.epoch, to: &body)
         VariableInteger.append(name.number, to: &body)
         body += message
         bytes.append(willKind)
-        body.withUnsafeBytes { VariableInteger.append(counted: $0, to: &bytes) }
+        VariableInteger.append(counted: body, to: &bytes)
     }
 
     /// Appends a step of the session with this Client Identifier.
@@ -204,10 +204,10 @@ public enum LogEntry {
         case .subscribed(let subscription):
             bytes += [7, subscription.wantsRetained ? 1 : 0]
             VariableInteger.append(UInt64(subscription.terms), to: &bytes)
-            append(filter: subscription.filter, to: &bytes)
+            VariableInteger.append(counted: subscription.filter, to: &bytes)
         case .unsubscribed(let filter):
             bytes.append(8)
-            append(filter: filter, to: &bytes)
+            VariableInteger.append(counted: filter, to: &bytes)
         }
         for identifier in step.finished { bytes += [UInt8(identifier >> 8), UInt8(identifier & 0xff)] }
     }
@@ -255,10 +255,6 @@ public enum LogEntry {
 
     private static func byteCount(ofFilter filter: [UInt8]) -> Int {
         VariableInteger.size(of: UInt64(filter.count)) + filter.count
-    }
-
-    private static func append(filter: [UInt8], to bytes: inout [UInt8]) {
-        filter.withUnsafeBytes { VariableInteger.append(counted: $0, to: &bytes) }
     }
 
     private static func byteCount(of progress: SessionProgress) -> Int {

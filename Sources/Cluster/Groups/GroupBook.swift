@@ -1,3 +1,5 @@
+import Bytes
+
 /// The share groups of which a node has members, and what the other nodes know of them.
 ///
 /// Each change has a version. With each other node there is a conversation, in which that node is told everything from
@@ -145,13 +147,9 @@ struct GroupBook {
         let after = conversation.known
         var nodeMessage = GroupUpdate(conversation: conversation.number, after: after, through: version)
         guard after < version else { return nodeMessage }
-        var (low, high) = (0, changes.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if changes[middle].version <= after { low = middle + 1 } else { high = middle }
-        }
+        let first = changes.partitioningIndex { $0.version > after }
         var (byteCount, through) = (0, after)
-        for (version, number) in changes[low...] {
+        for (version, number) in changes[first...] {
             guard let entry = entries[number], entry.version == version else { continue }
             let one = GroupNews(number: number, name: entry.name, size: entry.size)
             byteCount += one.byteCountMax

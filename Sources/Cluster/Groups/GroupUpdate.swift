@@ -32,10 +32,7 @@ struct GroupUpdate: Equatable {
             for number in [Int(one.number), one.size.connected, one.size.away] {
                 VariableInteger.append(UInt64(number), to: &bytes)
             }
-            for text in [one.name.shareName, one.name.filter] {
-                VariableInteger.append(UInt64(text.count), to: &bytes)
-                bytes += text
-            }
+            for text in [one.name.shareName, one.name.filter] { VariableInteger.append(counted: text, to: &bytes) }
         }
         return bytes
     }

@@ -88,11 +88,6 @@ public struct BatchLedger {
     /// Tokens of a shard rise.
     private mutating func change(_ token: UInt64, _ body: (inout Batch) -> Void) {
         guard let shard = shards[token] else { return }
-        var (low, high) = (0, batches[shard].count)
-        while low < high {
-            let middle = (low + high) / 2
-            if batches[shard][middle].token < token { low = middle + 1 } else { high = middle }
-        }
-        body(&batches[shard][low])
+        body(&batches[shard][batches[shard].partitioningIndex { $0.token >= token }])
     }
 }

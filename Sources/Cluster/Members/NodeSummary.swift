@@ -54,9 +54,7 @@ public struct NodeSummary: Equatable, Sendable {
 
     public var encoded: [UInt8] {
         var bytes: [UInt8] = [Self.encodingVersion]
-        for shift in stride(from: 56, through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
-        }
+        VariableInteger.append(fixed64: node.rawValue, to: &bytes)
         for (tag, path) in Self.numbers where self[keyPath: path] > 0 {
             var value: [UInt8] = []
             VariableInteger.append(self[keyPath: path], to: &value)
@@ -92,8 +90,7 @@ public struct NodeSummary: Equatable, Sendable {
 
     private static func append(_ tag: UInt64, _ value: [UInt8], to bytes: inout [UInt8]) {
         VariableInteger.append(tag, to: &bytes)
-        VariableInteger.append(UInt64(value.count), to: &bytes)
-        bytes += value
+        VariableInteger.append(counted: value, to: &bytes)
     }
 
     private static let encodingVersion: UInt8 = 1
@@ -135,10 +132,7 @@ public struct NodeQuestion: Equatable, Sendable {
 
     public var encoded: [UInt8] {
         var bytes: [UInt8] = [Self.encodingVersion]
-        for text in [role, method, target, who, cursor] {
-            VariableInteger.append(UInt64(text.utf8.count), to: &bytes)
-            bytes += text.utf8
-        }
+        for text in [role, method, target, who, cursor] { VariableInteger.append(counted: text.utf8, to: &bytes) }
         return bytes
     }
 

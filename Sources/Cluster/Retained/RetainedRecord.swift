@@ -36,15 +36,10 @@ public struct RetainedRecord {
     public func encoded() -> [UInt8] {
         var bytes = [Self.version, qos.rawValue | (expiresAt == nil ? 0 : 8)]
         bytes.reserveCapacity(topic.count + origin.count + properties.count + payload.count + 64)
-        for shift in stride(from: 56, through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
-        }
+        VariableInteger.append(fixed64: node.rawValue, to: &bytes)
         VariableInteger.append(number, to: &bytes)
         if let expiresAt { VariableInteger.append(expiresAt, to: &bytes) }
-        for part in [topic, origin, properties] {
-            VariableInteger.append(UInt64(part.count), to: &bytes)
-            bytes.append(contentsOf: part)
-        }
+        for part in [topic, origin, properties] { VariableInteger.append(counted: part, to: &bytes) }
         bytes.append(contentsOf: payload)
         return bytes
     }

@@ -35,12 +35,9 @@ public struct SessionMessage: Hashable, Sendable {
         case .drop: bytes.append(3)
         case .stay: bytes.append(4)
         }
-        for shift in stride(from: 56, through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: node.rawValue >> UInt64(shift)))
-        }
+        VariableInteger.append(fixed64: node.rawValue, to: &bytes)
         VariableInteger.append(epoch, to: &bytes)
-        VariableInteger.append(UInt64(identifier.count), to: &bytes)
-        bytes += identifier
+        VariableInteger.append(counted: identifier, to: &bytes)
         switch kind {
         case .ask(let cleanStart): bytes.append(cleanStart ? 1 : 0)
         case .fetch(let offer, let number):

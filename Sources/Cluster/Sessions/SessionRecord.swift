@@ -72,22 +72,22 @@ extension SessionRecord {
             VariableInteger.append(owner.node.rawValue, to: &bytes)
             VariableInteger.append(owner.leaseSequence, to: &bytes)
         }
-        Self.append(identifier, to: &bytes)
+        VariableInteger.append(counted: identifier, to: &bytes)
         VariableInteger.append(UInt64(expiryInterval), to: &bytes)
         VariableInteger.append(UInt64(wills.count), to: &bytes)
         for will in wills {
             VariableInteger.append(will.name.epoch, to: &bytes)
             VariableInteger.append(will.name.number, to: &bytes)
             VariableInteger.append(UInt64(will.delayInterval), to: &bytes)
-            Self.append(will.message, to: &bytes)
-            Self.append(will.origin, to: &bytes)
+            VariableInteger.append(counted: will.message, to: &bytes)
+            VariableInteger.append(counted: will.origin, to: &bytes)
         }
         VariableInteger.append(awaySince, to: &bytes)
         bytes.append(saved == nil ? 0 : 1)
         if let saved {
             VariableInteger.append(saved.epoch, to: &bytes)
-            Self.append(saved.state, to: &bytes)
-            Self.append(saved.places, to: &bytes)
+            VariableInteger.append(counted: saved.state, to: &bytes)
+            VariableInteger.append(counted: saved.places, to: &bytes)
         }
         return bytes
     }
@@ -148,11 +148,6 @@ extension SessionRecord {
         }
         record.saved = Saved(epoch: epoch, state: Array(state), places: Array(places))
         return record
-    }
-
-    private static func append(_ field: [UInt8], to bytes: inout [UInt8]) {
-        VariableInteger.append(UInt64(field.count), to: &bytes)
-        bytes += field
     }
 }
 
