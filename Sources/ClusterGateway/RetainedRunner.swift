@@ -212,7 +212,7 @@ final class RetainedRunner: RetainedSink {
             return .stored
         } catch {
             switch error.outcome {
-            case .conflict: return .known
+            case .conflict: return .stored
             case .noRoom:
                 lacksRoom = true
                 refusals.refused(streamName, error)

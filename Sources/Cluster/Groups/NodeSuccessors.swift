@@ -70,7 +70,7 @@ public struct NodeSuccessors: Sendable {
     /// Takes note that another node is gone, and was done up to these records.
     public mutating func isGone(_ node: NodeID, done: [UInt64]) {
         open[node] = done
-        if let successor = successors[node] { inherits(node, by: successor) }
+        if successors[node] != nil { inherits(node) }
     }
 
     /// Takes note that a node offers in the log to dispatch for one that is gone. The first offer counts.
@@ -79,7 +79,7 @@ public struct NodeSuccessors: Sendable {
     public mutating func said(successorOf gone: NodeID, by successor: NodeID) -> Bool {
         guard successors[gone] == nil else { return false }
         successors[gone] = successor
-        inherits(gone, by: successor)
+        inherits(gone)
         return earlierDispatches[gone] != nil
     }
 
@@ -91,7 +91,7 @@ public struct NodeSuccessors: Sendable {
         for (gone, part) in earlierDispatches { cut(&earlierDispatches[gone, default: part].done) }
     }
 
-    private mutating func inherits(_ gone: NodeID, by successor: NodeID) {
+    private mutating func inherits(_ gone: NodeID) {
         if let done = open.removeValue(forKey: gone) { inheritances[gone] = Inheritance(done: done) }
         // Whoever dispatches now has only begun.
         let last = dispatcher(for: gone)

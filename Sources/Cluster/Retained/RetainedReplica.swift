@@ -397,9 +397,8 @@ struct RetainedWriter {
 
 /// What the engine answers to a change that is to be stored.
 public enum RetainedAnswer: Equatable, Sendable {
+    /// The stream has it; or, of an offer, a message of its topic.
     case stored
-    /// Of an offer: the stream has a message of this topic.
-    case known
     /// There is no leader or no majority just now, or no answer has come: it is tried again.
     case unavailable
     /// The servers do not take it, and would not take it again.

@@ -18,14 +18,13 @@ public struct NodeLease {
     }
 
     /// How long the servers keep the entry, in milliseconds.
-    public let lifeMilliseconds: UInt64
+    private let lifeMilliseconds: UInt64
     private let allowanceMilliseconds: UInt64
     public private(set) var state = State.none
     /// The number of the entry in its stream, which the next renewal expects.
     public private(set) var sequence: UInt64 = 0
     /// The number of the first entry: who has read the stream so far knows of this node.
     public private(set) var firstSequence: UInt64 = 0
-    private var askedAt: UInt64?
 
     /// - Parameters:
     ///   - lifeMilliseconds: more than the servers take to elect a leader.
@@ -42,23 +41,10 @@ public struct NodeLease {
         return now < until
     }
 
-    /// Whether the entry is to be written now, expecting `sequence`: a third of its life after it was written last, or
-    /// when no answer came for a second. Said once for each time.
-    public mutating func isRenewalDue(now: UInt64) -> Bool {
-        guard state != .ended else { return false }
-        if let askedAt, now < askedAt + Limits.leaseAnswerMilliseconds { return false }
-        if askedAt == nil, case .held(let until) = state, now + lifeMilliseconds * 2 / 3 < until + allowanceMilliseconds {
-            return false
-        }
-        askedAt = now
-        return true
-    }
-
     /// Takes note that the servers have stored the entry that was asked for at a time.
     public mutating func renewed(askedAt time: UInt64, at sequence: UInt64, now: UInt64) {
         expire(now: now)
         guard state != .ended else { return }
-        askedAt = nil
         if firstSequence == 0 { firstSequence = sequence }
         self.sequence = max(self.sequence, sequence)
         let until = time + lifeMilliseconds - allowanceMilliseconds
@@ -76,7 +62,6 @@ public struct NodeLease {
     public mutating func conflicted(found: UInt64?, now: UInt64) {
         expire(now: now)
         guard state != .ended else { return }
-        askedAt = nil
         // Also the first one may have been stored and have gone again, without an answer: what is left of it stands in
         // the way of another.
         guard let found else {
@@ -93,9 +78,4 @@ public struct NodeLease {
     public mutating func expire(now: UInt64) {
         if case .held(let until) = state, now >= until { state = .ended }
     }
-}
-
-extension Limits {
-    /// After how long a renewal of a lease is asked for again, in milliseconds.
-    static let leaseAnswerMilliseconds: UInt64 = 1000
 }

@@ -142,7 +142,7 @@ import Testing
         change(&replica, "c", 512, isOffer: true)
         replica.swept(next: 2, round: 1, played)
         #expect(played.take() == ["store 256 offer", "store 512 offer"])
-        replica.answered(256, .known, now: 0, played)
+        replica.answered(256, .stored, now: 0, played)
         #expect(played.take() == [])
         replica.answered(512, .stored, now: 0, played)
         #expect(played.take() == ["offer from 2 0 r1"])

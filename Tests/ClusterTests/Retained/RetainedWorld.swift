@@ -348,8 +348,7 @@ final class RetainedNode: EngineClient, RetainedSink {
             guard isRunning else { return }
             let result: RetainedAnswer =
                 switch answer {
-                case .stored: .stored
-                case .wrongLast: .known
+                case .stored, .wrongLast: .stored
                 case .unavailable, .noRoom: .unavailable
                 }
             replica.answered(change.number, result, now: clock.milliseconds, self)

@@ -10,6 +10,9 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     private(set) var connection: EngineConnection?
     private var lease = NodeLease(
         lifeMilliseconds: SessionWorld.lifeMilliseconds, allowanceMilliseconds: SessionWorld.allowanceMilliseconds)
+    /// When it is to be written: a third of its life after it was written last, or when no answer has come for a
+    /// second.
+    private var renewsAt: UInt64 = 0
     var owner: SessionOwnership?
     private var isRunning = true
     /// Parts in a thousand by which its clock is wrong: up to 2 %.
@@ -143,14 +146,17 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     // MARK: The lease
 
     private func renew() {
-        guard let connection, lease.isRenewalDue(now: now) else { return }
+        guard let connection, lease.state != .ended, now >= renewsAt else { return }
         let askedAt = now
+        renewsAt = now + 1000
         world.stream.publish(
             [1], to: leaseSubject, expected: lease.sequence, milliseconds: SessionWorld.lifeMilliseconds, by: connection
         ) { [self] answer in
             act { [self] in
                 switch answer {
-                case .stored(let sequence, _): lease.renewed(askedAt: askedAt, at: sequence, now: now)
+                case .stored(let sequence, _):
+                    lease.renewed(askedAt: askedAt, at: sequence, now: now)
+                    renewsAt = askedAt + SessionWorld.lifeMilliseconds / 3
                 case .wrongLast: look()
                 case .unavailable, .noRoom: break
                 }
@@ -165,6 +171,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
             act { [self] in
                 guard let records else { return }
                 lease.conflicted(found: records.first { $0.subject == leaseSubject }?.sequence, now: now)
+                renewsAt = now
                 begin()
             }
         }
