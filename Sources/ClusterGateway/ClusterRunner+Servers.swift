@@ -51,7 +51,7 @@ extension ClusterRunner: NATSListener {
         log?.detached()
         sessions?.detached()
         retained.detached()
-        sink.forgetSubscriptions()
+        connection.session.forgetSubscriptions()
         members.detached()
         leases.end()
         access.end(reason)

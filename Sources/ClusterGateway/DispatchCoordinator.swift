@@ -150,8 +150,6 @@ final class DispatchCoordinator {
 final class ClusterSink: BusSink {
     private let shard: BrokerShard
     private let connection: NATSConnection
-    /// The connection's numbers of what the bus has subscribed to, by the bus's.
-    private var subscriptions: [UInt64: UInt64] = [:]
     /// All interest up to this ticket is in force.
     private(set) var confirmed: UInt64 = 0
     /// Messages that a server could not take.
@@ -169,20 +167,12 @@ final class ClusterSink: BusSink {
         (self.connection, self.shard, self.incarnations) = (connection, shard, incarnations)
     }
 
-    func subscribe(_ subject: [UInt8], identifier: UInt64) {
+    func subscribe(_ subject: [UInt8]) -> UInt64 {
         guard let pattern = SubjectPattern(subject) else { preconditionFailure("the lane asks for what is no subject") }
-        subscriptions[identifier] = connection.subscribe(pattern)
+        return connection.subscribe(pattern)
     }
 
-    func unsubscribe(_ identifier: UInt64) {
-        if let number = subscriptions.removeValue(forKey: identifier) { connection.unsubscribe(number) }
-    }
-
-    /// Forgets the subscriptions of a connection that is gone.
-    func forgetSubscriptions() {
-        subscriptions = [:]
-        connection.session.forgetSubscriptions()
-    }
+    func unsubscribe(_ subscription: UInt64) { connection.unsubscribe(subscription) }
 
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int) {
         do throws(NATSRefusal) {

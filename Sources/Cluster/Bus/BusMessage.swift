@@ -58,33 +58,24 @@ extension BusMessage {
         bytes.append(
             qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (withTopic ? 16 : 0) | (isLogged ? 32 : 0)
                 | (change == 0 ? 0 : 64) | (shares == nil ? 0 : 128))
-        Self.append(node, to: &bytes)
+        VariableInteger.append(fixed64: node.rawValue, to: &bytes)
         VariableInteger.append(sequence, to: &bytes)
         if let shares {
             bytes.append(hops)
             VariableInteger.append(UInt64(shares.count), to: &bytes)
             for share in shares {
-                Self.append(share.node, to: &bytes)
+                VariableInteger.append(fixed64: share.node.rawValue, to: &bytes)
                 VariableInteger.append(UInt64(share.number), to: &bytes)
             }
         }
         if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
-        VariableInteger.append(UInt64(properties.count), to: &bytes)
-        bytes.append(contentsOf: properties)
-        if withTopic {
-            VariableInteger.append(UInt64(topic.count), to: &bytes)
-            bytes.append(contentsOf: topic)
-        }
+        VariableInteger.append(counted: properties, to: &bytes)
+        if withTopic { VariableInteger.append(counted: topic, to: &bytes) }
         if change != 0 {
             VariableInteger.append(change, to: &bytes)
-            VariableInteger.append(UInt64(origin.count), to: &bytes)
-            bytes.append(contentsOf: origin)
+            VariableInteger.append(counted: origin, to: &bytes)
         }
         bytes.append(contentsOf: payload)
-    }
-
-    private static func append(_ node: NodeID, to bytes: inout [UInt8]) {
-        withUnsafeBytes(of: node.rawValue.bigEndian) { bytes.append(contentsOf: $0) }
     }
 
     /// An envelope's message, and whose it is. The topic is empty unless it stands inside.
@@ -148,10 +139,12 @@ extension BusMessage {
 /// What is for the servers goes to one connection, which keeps the order and does not send a node's own messages back
 /// to it.
 public protocol BusSink: AnyObject {
-    /// Asks the servers for what is published to a subject; `identifier` has not been used on this connection.
-    func subscribe(_ subject: [UInt8], identifier: UInt64)
+    /// Asks the servers for what is published to a subject.
+    ///
+    /// - Returns: the subscription's number, which no other one has on this connection.
+    func subscribe(_ subject: [UInt8]) -> UInt64
 
-    func unsubscribe(_ identifier: UInt64)
+    func unsubscribe(_ subscription: UInt64)
 
     /// Publishes; the bytes are valid during the call.
     ///

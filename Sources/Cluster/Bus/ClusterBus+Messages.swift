@@ -3,13 +3,8 @@ internal import MQTTCodec
 
 /// What nodes publish to each other.
 extension ClusterBus {
-    /// Publishes a message of this node's clients to the other nodes. Not for `$SYS`, which is each node's own.
-    public mutating func publish(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
-        defer { sendCollected(sink) }
-        return collect(message, sink)
-    }
-
-    /// Publishes one of several messages: what follows on a topic leaves together, with `sendCollected` at the latest.
+    /// Publishes a message of this node's clients to the other nodes. What follows on a topic leaves together, with
+    /// `sendCollected` at the latest. Not for `$SYS`, which is each node's own.
     public mutating func collect(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
         guard state != .detached else { return drop() }
         let isNamed = message.change == 0 && space.write(topic: message.topic, to: &subject)

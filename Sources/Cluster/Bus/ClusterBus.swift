@@ -56,7 +56,8 @@ public struct ClusterBus {
     public internal(set) var state = State.detached
     public internal(set) var counters = Counters()
     var interest: InterestTable
-    var subscriptions = ServerSubscriptions()
+    /// The subscriptions of this connection at the servers: those to each filter's subjects.
+    var subscriptions: [[UInt8]: [UInt64]] = [:]
     var fences = FenceBook()
     var groups: GroupBook
     /// The share groups of the other nodes, as these have told of them.
@@ -106,9 +107,9 @@ public struct ClusterBus {
         precondition(state == .detached, "a lane has one connection")
         state = .joining
         batch.bytesMax = min(payloadBytesMax, Limits.batchBytesMax)
-        ask(space.nodeMessages(to: node), sink)
-        ask(space.overflow, sink)
-        for filter in interest.asked { subscriptions.begin(filter, space.subjects(of: filter).map { ask($0, sink) }) }
+        _ = sink.subscribe(space.nodeMessages(to: node))
+        _ = sink.subscribe(space.overflow)
+        for filter in interest.asked { subscriptions[filter] = space.subjects(of: filter).map { sink.subscribe($0) } }
         tickets.interest = fences.need()
         join(now: now, sink)
     }
@@ -117,7 +118,7 @@ public struct ClusterBus {
     public mutating func detached(_ sink: some BusSink) {
         guard state != .detached else { return }
         state = .detached
-        subscriptions.forget()
+        subscriptions = [:]
         counters.dropped += UInt64(held.take().count)
         counters.sent -= UInt64(batch.count)
         counters.dropped += UInt64(batch.count)
@@ -278,21 +279,12 @@ extension ClusterBus {
         sink.learn(news, of: peer, GroupReceipt(node: peer, memory: memory.number, word: memory.told, reply: reply))
     }
 
-    /// How many filters the servers are asked for.
-    public var askedCount: Int { interest.askedCount }
     /// The nodes that have not answered the fence under way, sorted.
     public var waitingFor: [NodeID] { fences.waitingFor }
 }
 
 /// What the servers are asked for, and whether the other nodes have heard of it.
 extension ClusterBus {
-    @discardableResult
-    mutating func ask(_ subject: [UInt8], _ sink: some BusSink) -> UInt64 {
-        let identifier = subscriptions.nextIdentifier()
-        sink.subscribe(subject, identifier: identifier)
-        return identifier
-    }
-
     /// Returns whether the servers have been asked for something new.
     @discardableResult
     mutating func carryOut(_ changes: [InterestTable.Change], _ sink: some BusSink) -> Bool {
@@ -302,10 +294,10 @@ extension ClusterBus {
             switch change {
             case .add(let filter):
                 let subjects = space.subjects(of: filter)
-                subscriptions.begin(filter, subjects.map { ask($0, sink) })
+                subscriptions[filter] = subjects.map { sink.subscribe($0) }
                 if !subjects.isEmpty { isAsked = true }
             case .drop(let filter):
-                for identifier in subscriptions.end(filter) { sink.unsubscribe(identifier) }
+                for subscription in subscriptions.removeValue(forKey: filter) ?? [] { sink.unsubscribe(subscription) }
             }
         }
         return isAsked
@@ -419,26 +411,6 @@ struct InterestTickets {
         groups = groups.filter { $0.value > fence }
         return true
     }
-}
-
-/// The subscriptions of this connection at the servers: the identifiers of each filter's subjects.
-struct ServerSubscriptions {
-    private var identifiers: [[UInt8]: [UInt64]] = [:]
-    private var last: UInt64 = 0
-
-    /// Returns an identifier that has not been used on any connection.
-    mutating func nextIdentifier() -> UInt64 {
-        last += 1
-        return last
-    }
-
-    mutating func begin(_ filter: [UInt8], _ subjects: [UInt64]) { identifiers[filter] = subjects }
-
-    /// - Returns: the identifiers to unsubscribe.
-    mutating func end(_ filter: [UInt8]) -> [UInt64] { identifiers.removeValue(forKey: filter) ?? [] }
-
-    /// Forgets all, because the connection is gone.
-    mutating func forget() { identifiers = [:] }
 }
 
 /// Knows the second copies of messages, which the servers send where several of a node's filters match.

@@ -23,7 +23,6 @@ public struct InterestTable {
     /// The filters that the servers are asked for, sorted.
     public var asked: [[UInt8]] { tree.tops }
     public var askedCount: Int { tree.topCount }
-    public var wantedCount: Int { wanted.count }
     /// Whether more comes than is wanted, because there are too many filters.
     public var isCut: Bool { levelsMax != nil }
 

@@ -15,6 +15,7 @@ final class BusNode: EngineClient, BusSink {
     private var isRunning = true
     /// Whether it has been open, and knows of the members of share groups.
     private(set) var hasOpened = false
+    private var lastSubscription: UInt64 = 0
     private var ticking: UInt64?
     /// What is published as soon as there is a connection again.
     var publishesNext: TopicName?
@@ -213,7 +214,8 @@ final class BusNode: EngineClient, BusSink {
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
                 var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
                 (message.shares, message.hops) = ([share], hops)
-                _ = bus.publish(message, self)
+                _ = bus.collect(message, self)
+                bus.sendCollected(self)
             }
         }
     }
@@ -270,9 +272,13 @@ final class BusNode: EngineClient, BusSink {
 
     // MARK: BusSink
 
-    func subscribe(_ subject: [UInt8], identifier: UInt64) { connection?.subscribe(text(subject), identifier: identifier) }
+    func subscribe(_ subject: [UInt8]) -> UInt64 {
+        lastSubscription += 1
+        connection?.subscribe(text(subject), identifier: lastSubscription)
+        return lastSubscription
+    }
 
-    func unsubscribe(_ identifier: UInt64) { connection?.unsubscribe(identifier) }
+    func unsubscribe(_ subscription: UInt64) { connection?.unsubscribe(subscription) }
 
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int) {
         guard let connection, connection.isOpen else { return }

@@ -9,14 +9,19 @@ final class RecordedBus: BusSink {
     var replies: [[UInt8]] = []
     private(set) var payloads: [[UInt8]] = []
     private(set) var counts: [Int] = []
+    private var lastSubscription: UInt64 = 0
 
     private func text(_ bytes: some Sequence<UInt8>) -> String {
         String(decoding: Array(bytes), as: UTF8.self).replacing("martlet.c.", with: "")
     }
 
-    func subscribe(_ subject: [UInt8], identifier: UInt64) { lines.append("SUB \(text(subject)) \(identifier)") }
+    func subscribe(_ subject: [UInt8]) -> UInt64 {
+        lastSubscription += 1
+        lines.append("SUB \(text(subject)) \(lastSubscription)")
+        return lastSubscription
+    }
 
-    func unsubscribe(_ identifier: UInt64) { lines.append("UNSUB \(identifier)") }
+    func unsubscribe(_ subscription: UInt64) { lines.append("UNSUB \(subscription)") }
 
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int) {
         lines.append("PUB \(text(subject))")
@@ -104,7 +109,8 @@ struct ClusterBusTests {
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atMostOnce)
             message.shares = shares
-            return bus.publish(message, sink)
+            defer { bus.sendCollected(sink) }
+            return bus.collect(message, sink)
         }
     }
 
