@@ -127,24 +127,15 @@ public struct SessionOwnership {
     /// Claims a session for a client that has connected. `SessionOwnershipSink.restored` follows, or `stop` if another
     /// node claims it meanwhile.
     public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionOwnershipSink) {
-        if let claim = claims[session] {
-            // Its older connection here is the shell's to end; a claim under way serves the new one, unless it is for
-            // nobody.
-            guard case .kept(let record) = claim.phase else {
-                guard claim.terms == nil else { return }
-                claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
-                return sink.read(session)
-            }
-            sink.stop(session)
-            claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
-            let next = successor(of: record, session, Claim(phase: .reading, askedAt: now, terms: terms))
-            claims[session]?.phase = .writing(next)
-            claims[session]?.written = next
-            return write(next, of: session, expecting: claim.sequence, now: now, sink)
-        }
+        let (before, isKept) = (claims[session], keeps(session))
+        // A claim under way serves the new connection, unless it is for nobody.
+        if before?.terms != nil, !isKept { return }
+        // Its older connection here is the shell's to end.
+        if isKept { sink.stop(session) }
         claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
         busy.insert(session)
-        sink.read(session)
+        guard let before, case .kept(let record) = before.phase else { return sink.read(session) }
+        claim(session, from: record, at: before.sequence, now: now, sink)
     }
 
     /// Takes the record that was asked for.
@@ -172,10 +163,7 @@ public struct SessionOwnership {
             forget(session)
             return sink.notAssumed(session, record)
         }
-        let next = successor(of: record, session, claim, ended: ended)
-        claims[session]?.phase = .writing(next)
-        claims[session]?.written = next
-        write(next, of: session, expecting: sequence, now: now, sink)
+        self.claim(session, from: record, at: sequence, ended: ended, now: now, sink)
     }
 
     /// Takes the servers' answer to the record that was written under this number.
@@ -317,6 +305,18 @@ public struct SessionOwnership {
 
     // MARK: Steps
 
+    /// Writes the record of the next epoch, by which the session is to be this node's.
+    private mutating func claim(
+        _ session: [UInt8], from record: SessionRecord?, at sequence: UInt64, ended: UInt64 = 0, now: UInt64,
+        _ sink: some SessionOwnershipSink
+    ) {
+        guard let claim = claims[session] else { return }
+        let next = successor(of: record, session, claim, ended: ended)
+        claims[session]?.phase = .writing(next)
+        claims[session]?.written = next
+        write(next, of: session, expecting: sequence, now: now, sink)
+    }
+
     /// A session is kept, and nothing is on its way to its record: it is busy only while somebody is asked to stop, or
     /// something is to be said in its record first.
     mutating func rest(_ session: [UInt8]) {
@@ -395,7 +395,7 @@ public struct SessionOwnership {
 
     /// The record of the next epoch.
     private func successor(
-        of record: SessionRecord?, _ session: [UInt8], _ claim: Claim, ended: UInt64 = 0
+        of record: SessionRecord?, _ session: [UInt8], _ claim: Claim, ended: UInt64
     ) -> SessionRecord {
         let before = max((claim.terms?.firstEpoch ?? 1) - 1, ended, claim.stayedBy ?? 0)
         var next = record ?? SessionRecord(epoch: before, owners: [me], identifier: session)
