@@ -131,22 +131,8 @@ package struct ServerMonitor: Sendable, CustomStringConvertible {
         } catch {
             throw BlockingChannel.Failure("\(error)")
         }
-        var failure = BlockingChannel.Failure("it has no address")
         let deadline = MonotonicClock.milliseconds() + Limits.monitorAnswerMillisecondsMax
-        for address in addresses {
-            do throws(BlockingChannel.Failure) {
-                return try get(path, from: address, deadline)
-            } catch {
-                failure = error
-            }
-        }
-        throw failure
-    }
-
-    private func get(
-        _ path: String, from address: SocketAddress, _ deadline: UInt64
-    ) throws(BlockingChannel.Failure) -> [UInt8] {
-        var channel = try BlockingChannel(to: address, ClientLayers())
+        var channel = try BlockingChannel(toFirstOf: addresses, deadline: deadline)
         defer { channel.close() }
         var request = Array("GET \(path) HTTP/1.1\r\nHost: \(self)\r\nConnection: close\r\n\r\n".utf8)[...]
         var reader = HTTPResponseReader(bodyBytesMax: Limits.monitorAnswerBytesMax)

@@ -172,6 +172,30 @@ extension SystemCall {
         return stat(path, &status) == 0 ? status : nil
     }
 
+    /// The names of what a directory has, in no order; nil where it cannot be read, and `errno` says why.
+    package static func names(inDirectory path: String) -> [String]? {
+        guard let directory = opendir(path) else { return nil }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            // The name is a C string of at most 256 bytes inside the entry, which lives until the next readdir.
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
+    /// What a symbolic link names; nil when it is not there.
+    package static func target(ofLink path: String) -> String? {
+        withUnsafeTemporaryAllocation(byteCount: Int(PATH_MAX), alignment: 1) { buffer in
+            guard let start = buffer.baseAddress else { return nil }
+            let count = readlink(path, start, buffer.count)
+            return count > 0 ? String(decoding: UnsafeRawBufferPointer(rebasing: buffer[..<count]), as: UTF8.self) : nil
+        }
+    }
+
     package static func remove(_ path: String) throws(SystemError) {
         try value("unlink") { unlink(path) }
     }

@@ -94,17 +94,7 @@ public struct DiskFiles: FileSource {
     }
 
     public func names(inDirectory path: String) throws(FileFailure) -> [String] {
-        guard let directory = opendir(path) else { throw failure("opendir", path) }
-        defer { _ = closedir(directory) }
-
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            // The name is a C string of at most 256 bytes inside the entry, which lives until the next readdir.
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if name != "." && name != ".." { names.append(name) }
-        }
+        guard let names = SystemCall.names(inDirectory: path) else { throw failure("opendir", path) }
         return names
     }
 

@@ -326,15 +326,8 @@ public enum LocalSocket {
     /// The sockets of brokers of this user that are there, whether somebody listens or not; that of a broker on the
     /// usual port first.
     public static func all(_ variable: (String) -> String?) -> [String] {
-        guard let directory = directory(variable, makes: false), let stream = opendir(directory) else { return [] }
-        defer { closedir(stream) }
-        var names: [String] = []
-        while let entry = readdir(stream) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if name.hasSuffix(".sock") { names.append(name) }
-        }
+        guard let directory = directory(variable, makes: false) else { return [] }
+        let names = SystemCall.names(inDirectory: directory)?.filter { $0.hasSuffix(".sock") } ?? []
         let usual = "\(BrokerConfiguration.defaultPort).sock"
         return names.sorted { ($0 == usual ? 0 : 1, $0) < ($1 == usual ? 0 : 1, $1) }.map { "\(directory)/\($0)" }
     }

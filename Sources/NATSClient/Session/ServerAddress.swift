@@ -29,7 +29,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public init(reading text: String) throws(ServerAddressError) {
         var rest = text[...]
         var usesTLS = false
-        if let mark = text.range(of: "://") {
+        if let mark = text.firstPlace(of: "://") {
             switch text[..<mark.lowerBound] {
             case "nats": break
             case "tls": usesTLS = true
@@ -106,18 +106,6 @@ public struct ServerAddressError: Error, Equatable, CustomStringConvertible {
     public let description: String
 
     package init(_ description: String) { self.description = description }
-}
-
-extension String {
-    /// The first index of a text; the standard library has none without Foundation.
-    fileprivate func range(of text: String) -> Range<String.Index>? {
-        var start = startIndex
-        while start < endIndex {
-            if self[start...].hasPrefix(text) { return start..<index(start, offsetBy: text.count) }
-            start = index(after: start)
-        }
-        return nil
-    }
 }
 
 /// What a session wants done, or has to tell.

@@ -22,16 +22,15 @@ public struct SocketHolder: Sendable, Equatable {
     public static func of(_ address: SocketAddress) -> SocketHolder? {
         guard let (node, user) = address.path.map(unixSocket) ?? internetSocket(address) else { return nil }
         var holder = SocketHolder(user: user)
-        for name in names(in: "/proc") {
+        for name in SystemCall.names(inDirectory: "/proc") ?? [] {
             guard let number = Int32(name),
-                names(in: "/proc/\(name)/fd").contains(where: {
-                    target(of: "/proc/\(name)/fd/\($0)") == "socket:[\(node)]"
-                })
+                let descriptors = SystemCall.names(inDirectory: "/proc/\(name)/fd"),
+                descriptors.contains(where: { SystemCall.target(ofLink: "/proc/\(name)/fd/\($0)") == "socket:[\(node)]" })
             else { continue }
             holder.processIdentifier = number
             holder.program = lines(of: "/proc/\(name)/comm").first
             holder.arguments = text(of: "/proc/\(name)/cmdline").split(separator: "\0").map(String.init)
-            holder.directory = target(of: "/proc/\(name)/cwd")
+            holder.directory = SystemCall.target(ofLink: "/proc/\(name)/cwd")
             holder.service = lines(of: "/proc/\(name)/cgroup").lazy.compactMap { $0.split(separator: "/").last }
                 .first { $0.hasSuffix(".service") && !$0.hasPrefix("user@") }.map(String.init)
             break
@@ -88,26 +87,6 @@ public struct SocketHolder: Sendable, Equatable {
     }
 
     private static func lines(of path: String) -> [String] { text(of: path).split(separator: "\n").map(String.init) }
-
-    private static func target(of link: String) -> String? {
-        withUnsafeTemporaryAllocation(byteCount: Int(PATH_MAX), alignment: 1) { buffer in
-            guard let start = buffer.baseAddress else { return nil }
-            let count = readlink(link, start, buffer.count)
-            guard count > 0 else { return nil }
-            return String(decoding: UnsafeRawBufferPointer(rebasing: buffer[..<count]), as: UTF8.self)
-        }
-    }
-
-    private static func names(in directory: String) -> [String] {
-        guard let directory = opendir(directory) else { return [] }
-        defer { closedir(directory) }
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            names.append(
-                withUnsafeBytes(of: &entry.pointee.d_name) { bytes in String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self) })
-        }
-        return names
-    }
 }
 
 extension Limits {

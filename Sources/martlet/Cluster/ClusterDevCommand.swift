@@ -112,7 +112,7 @@ struct DevDirectory {
             try mark()
             return
         }
-        guard errno == EEXIST, let names = Self.names(in: given) else { throw Self.failure(given) }
+        guard errno == EEXIST, let names = SystemCall.names(inDirectory: given) else { throw Self.failure(given) }
         let isMarked = names.contains(Self.markName)
         guard isMarked || names.isEmpty else {
             throw DevFailure("\(given) holds files that are not of `martlet cluster dev`; name a new directory.")
@@ -131,7 +131,7 @@ struct DevDirectory {
                 "\(path) is kept, because \(writers.joined(separator: ", ")) \(writers.count == 1 ? "writes" : "write") to files in it. "
                     + "End \(writers.count == 1 ? "it" : "them"), and remove the directory.")
         }
-        for name in Self.names(in: path) ?? [] { Self.remove("\(path)/\(name)") }
+        for name in SystemCall.names(inDirectory: path) ?? [] { Self.remove("\(path)/\(name)") }
         if isMade { rmdir(path) }
     }
 
@@ -149,22 +149,8 @@ struct DevDirectory {
     /// Links are removed, and never followed.
     private static func remove(_ path: String) {
         guard unlink(path) != 0 else { return }
-        for name in names(in: path) ?? [] { remove("\(path)/\(name)") }
+        for name in SystemCall.names(inDirectory: path) ?? [] { remove("\(path)/\(name)") }
         rmdir(path)
-    }
-
-    /// nil where there is no directory that can be read.
-    static func names(in path: String) -> [String]? {
-        guard let directory = opendir(path) else { return nil }
-        defer { closedir(directory) }
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
-            if name != ".", name != ".." { names.append(name) }
-        }
-        return names
     }
 
     private static func failure(_ path: String) -> DevFailure {
@@ -189,33 +175,24 @@ struct DirectoryWriters {
         }
         let beginning = String(cString: real) + "/"
         free(real)
-        names = Self.names(in: "/proc").compactMap { Int32($0) }.sorted().filter { Self.writes($0, beginning) }.map {
-            "\(Self.program($0)) (pid \($0))"
-        }
+        let processes = (SystemCall.names(inDirectory: "/proc") ?? []).compactMap { Int32($0) }.sorted()
+        names = processes.filter { Self.writes($0, beginning) }.map { "\(Self.program($0)) (pid \($0))" }
     }
 
     private static func writes(_ process: Int32, _ beginning: String) -> Bool {
         let descriptors = "/proc/\(process)/fd"
-        return names(in: descriptors).contains { name in
+        return (SystemCall.names(inDirectory: descriptors) ?? []).contains { name in
             let path = "\(descriptors)/\(name)"
             var status = stat()
             // The link may be written to where the file may be: whoever reads a log keeps nobody from removing it.
             guard lstat(path, &status) == 0, status.st_mode & S_IWUSR != 0 else { return false }
-            return target(of: path)?.hasPrefix(beginning) ?? false
+            return SystemCall.target(ofLink: path)?.hasPrefix(beginning) ?? false
         }
     }
 
     private static func program(_ process: Int32) -> String {
-        target(of: "/proc/\(process)/exe")?.split(separator: "/").last.map { String($0) } ?? "a process"
+        SystemCall.target(ofLink: "/proc/\(process)/exe")?.split(separator: "/").last.map { String($0) } ?? "a process"
     }
-
-    private static func target(of link: String) -> String? {
-        var letters = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink(link, &letters, letters.count)
-        return count > 0 ? String(decoding: letters.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
-    }
-
-    private static func names(in directory: String) -> [String] { DevDirectory.names(in: directory) ?? [] }
 }
 
 /// A cluster on trial while it runs: starts its members, tells what becomes of them, and ends them.
