@@ -156,7 +156,7 @@ extension BrokerShard {
         }
         clusterLogReading.recordStep(step.place.number, log)
         guard earlierDispatches.isEarlier(node, of: port.node) else { return }
-        earlierDispatches.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
+        earlierDispatches.learn(step, of: session, sessions.find(session))
     }
 
     /// A step that any other incarnation has written, when all steps of the earlier ones are known.
@@ -164,7 +164,7 @@ extension BrokerShard {
         guard let port = cluster, let earlierDispatches = port.log?.earlierDispatches, step.isOfDelivery,
             !earlierDispatches.isEarlier(node, of: port.node)
         else { return }
-        earlierDispatches.follow(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
+        earlierDispatches.follow(step, of: session, sessions.find(session))
     }
 
     /// A node has passed a message on that was this before.

@@ -236,7 +236,7 @@ extension BrokerShard {
         }
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
         if isOwn, step.kind != .mark, clusterLogReading.confirm(step, log) { return }
-        guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }
+        guard let session = sessions.find(session) else { return }
         if isOwn, step.kind != .mark {
             if !session.opening.isKnown { clusterLogReading.learn(step, session) }
         } else if isOwn {

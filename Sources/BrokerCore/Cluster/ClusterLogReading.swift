@@ -192,7 +192,9 @@ struct ClusterLogReading {
         return matches.with { matches in
             publication.receiverCount = matches.routeCount
             if matches.isObserved {
-                routeObservedByPath(&publication, to: matches, reach, at: place)
+                shard.topicMetrics.countRouted(&publication, to: matches, reach) { publication, _ in
+                    deliverByPath(&publication, to: matches, at: place)
+                }
             } else {
                 deliverByPath(&publication, to: matches, at: place)
             }
@@ -223,30 +225,6 @@ struct ClusterLogReading {
                 route.session.with { shard.saves.markGiven($0) }
             }
             shard.dispatcher.deliver(&publication, to: route)
-        }
-    }
-
-    private func routeObservedByPath(
-        _ publication: inout Publication, to matches: Matches, _ reach: Dispatcher.Reach, at place: LogPlace?
-    ) {
-        guard let observed = shard.topicMetrics.observed else { return }
-        let observers = observed.observers(of: publication.topic)
-        let isFirst = reach != .shard
-        if isFirst, observers.traces != 0 {
-            shard.tracing.tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty)
-        }
-        let (before, bytesBefore) = (shard.statistics.publishSent, shard.statistics.publishBytesSent)
-        observed.isCounting = true
-        deliverByPath(&publication, to: matches, at: place)
-        observed.isCounting = false
-        let byteCount = UInt64(publication.payload.count)
-        observed.count(observers.meters) {
-            if isFirst {
-                $0.received &+= 1
-                $0.receivedBytes &+= byteCount
-            }
-            $0.sent &+= shard.statistics.publishSent &- before
-            $0.sentBytes &+= shard.statistics.publishBytesSent &- bytesBefore
         }
     }
 }

@@ -178,14 +178,9 @@ extension BrokerShard {
     ///
     /// - Returns: false if it is none: a topic, properties or an origin that no client could have.
     public func settleRetained(_ message: ClusterMessage) -> Bool {
-        guard TopicName.isLegal(message.topic), clusterMessaging.isCarried(message.topic),
-            message.properties.isEmpty || Properties(publishContent: message.properties) != nil
-        else { return false }
+        guard var publication = clusterMessaging.publication(message) else { return false }
         storing.beginPacket()
         let change = message.change
-        var publication = Publication(
-            topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos, retain: true,
-            expiresAt: message.expiresAt ?? Message.neverExpires, publisher: 0)
         guard clusterMessaging.takeOrigin(message.origin, &publication) else { return false }
         let keeper = placement.shard(of: message.topic)
         if keeper == index {

@@ -57,13 +57,6 @@ final class ClusterPort {
         batch.append(publication, as: .publish)
     }
 
-    /// Adds a message that share groups leave to another node by way of the log alone.
-    ///
-    /// - Returns: the partition that it goes into, as a bit; none if it has expired.
-    func pass(byLog publication: borrowing Publication, _ dispatch: GroupDispatch, now: UInt64) -> UInt64 {
-        putIntoLog(publication, dispatch, nil, now: now)
-    }
-
     /// Adds a message, which may have to be logged as well, or be retained.
     ///
     /// - Parameters:
@@ -76,7 +69,7 @@ final class ClusterPort {
     func append(
         _ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange, _ step: SessionStep?, now: UInt64
     ) -> UInt64 {
-        let partitions = isLogged ? putIntoLog(publication, publication.dispatch, step, now: now) : 0
+        let partitions = isLogged ? pass(byLog: publication, publication.dispatch, step, now: now) : 0
         if let dispatch = publication.dispatch { batch.append(.dispatch(dispatch)) }
         if change == .none {
             batch.append(publication, as: isLogged ? .passing : .publish)
@@ -95,8 +88,11 @@ final class ClusterPort {
         return batch
     }
 
-    private func putIntoLog(
-        _ publication: borrowing Publication, _ dispatch: GroupDispatch?, _ step: SessionStep?, now: UInt64
+    /// Adds a message for the log alone, as one that share groups leave to another node by way of it.
+    ///
+    /// - Returns: the partition that it goes into, as a bit; none if it has expired.
+    func pass(
+        byLog publication: borrowing Publication, _ dispatch: GroupDispatch?, _ step: SessionStep? = nil, now: UInt64
     ) -> UInt64 {
         guard let log, publication.expiresAt > now else { return 0 }
         var message = LogMessage(

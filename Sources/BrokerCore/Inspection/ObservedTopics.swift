@@ -134,21 +134,33 @@ struct TopicMetrics {
     /// Routes a message whose topic is observed.
     @inline(never)
     func routeObserved(_ publication: inout Publication, to matches: Matches, _ reach: Dispatcher.Reach, isRepeated: Bool) {
+        countRouted(&publication, to: matches, reach) { publication, isTraced in
+            if isTraced {
+                publication.receiverCount = matches.routeCount
+                // The long way tells of each receiver.
+                shard.dispatcher.deliverToEach(&publication, of: matches)
+            } else {
+                shard.dispatcher.dispatch(&publication, to: matches, isRepeated: isRepeated)
+            }
+            shard.dispatcher.routeElsewhere(&publication, to: matches, reach)
+        }
+    }
+
+    /// Tells of a message whose topic is observed, and counts what of it is sent while `route` routes it, which is told
+    /// whether it is traced.
+    func countRouted(
+        _ publication: inout Publication, to matches: Matches, _ reach: Dispatcher.Reach,
+        _ route: (inout Publication, _ isTraced: Bool) -> Void
+    ) {
         guard let observed else { return }
         let observers = observed.observers(of: publication.topic)
-        if observers.traces != 0 {
-            if reach != .shard { shard.tracing.tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
+        let isTraced = observers.traces != 0
+        if isTraced, reach != .shard {
+            shard.tracing.tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty)
         }
         let (before, bytesBefore) = (shard.statistics.publishSent, shard.statistics.publishBytesSent)
         observed.isCounting = true
-        if observers.traces != 0 {
-            publication.receiverCount = matches.routeCount
-            // The long way tells of each receiver.
-            shard.dispatcher.deliverToEach(&publication, of: matches)
-        } else {
-            shard.dispatcher.dispatch(&publication, to: matches, isRepeated: isRepeated)
-        }
-        shard.dispatcher.routeElsewhere(&publication, to: matches, reach)
+        route(&publication, isTraced)
         observed.isCounting = false
         let byteCount = UInt64(publication.payload.count)
         observed.count(observers.meters) {

@@ -77,32 +77,21 @@ enum ChunkItem {
         return writer.bytes
     }
 
-    static func steps(after place: FlowStep.Place) -> [UInt8] { item(.steps, place) }
+    static func steps(after place: FlowStep.Place) -> [UInt8] { item(.steps, place.epoch, place.number) }
 
     /// - Parameter place: of the last step whose subscription is among them.
-    static func subscriptions(at place: FlowStep.Place) -> [UInt8] { item(.subscriptions, place) }
+    static func subscriptions(at place: FlowStep.Place) -> [UInt8] { item(.subscriptions, place.epoch, place.number) }
 
     /// - Parameter record: the last one behind which subscriptions may stand that are not stored.
-    static func unsaved(after record: UInt64) -> [UInt8] {
-        var writer = RecordWriter()
-        writer.write(Kind.unsaved.rawValue)
-        writer.write(record)
-        return writer.bytes
-    }
-
-    private static func item(_ kind: Kind, _ place: FlowStep.Place) -> [UInt8] {
-        var writer = RecordWriter()
-        writer.write(kind.rawValue)
-        writer.write(place.epoch)
-        writer.write(place.number)
-        return writer.bytes
-    }
+    static func unsaved(after record: UInt64) -> [UInt8] { item(.unsaved, record) }
 
     /// - Parameter epoch: by which claim the session was stored.
-    static func restored(savedBy epoch: UInt64) -> [UInt8] {
+    static func restored(savedBy epoch: UInt64) -> [UInt8] { item(.restored, epoch) }
+
+    private static func item(_ kind: Kind, _ numbers: UInt64...) -> [UInt8] {
         var writer = RecordWriter()
-        writer.write(Kind.restored.rawValue)
-        writer.write(epoch)
+        writer.write(kind.rawValue)
+        for number in numbers { writer.write(number) }
         return writer.bytes
     }
 

@@ -248,7 +248,7 @@ struct SessionArrivals {
             guard let sessionImport = moves[notice.identifier].sessionImport, sessionImport.number == notice.sessionImport else {
                 continue
             }
-            shard.effects.append(.cluster(.arrived(identifier: Array(notice.identifier.bytes), number: notice.number)))
+            shard.effects.append(.cluster(.arrived(identifier: notice.identifier.bytes, number: notice.number)))
             guard notice.isLast, let session = sessionImport.session else { continue }
             moves[notice.identifier].sessionImport = nil
             shard.connecting.open(session, moves)

@@ -12,8 +12,7 @@ extension SessionDepartures {
         while !export.isAwaitingReceiver, export.awaited.isEmpty, !export.hasEnded {
             if export.ready.isEmpty, export.stage != .ended { offerMore(export) }
             guard export.awaited.isEmpty, let piece = export.takeSessionChunk() else { continue }
-            let identifier = Array(export.session.clientIdentifier.bytes)
-            shard.effects.append(.cluster(.leaving(identifier: identifier, piece)))
+            shard.effects.append(.cluster(.leaving(identifier: export.session.clientIdentifier.bytes, piece)))
         }
     }
 

@@ -42,9 +42,7 @@ struct SessionDepartures {
 
     /// The other node has all of a session, or this node's is out of date: forgets it, without its will.
     func sessionGone(_ identifier: [UInt8]) {
-        guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name) else {
-            return
-        }
+        guard shard.cluster?.moves != nil, let session = shard.sessions.find(identifier) else { return }
         shard.connecting.discard(session)
     }
 
@@ -58,7 +56,7 @@ struct SessionDepartures {
     }
 
     private func export(_ identifier: [UInt8]) -> SessionExport? {
-        EncodedString(identifier).flatMap { shard.sessions.find($0) }?.export
+        shard.sessions.find(identifier)?.export
     }
 
     private func giveNothing(_ identifier: [UInt8]) {

@@ -288,7 +288,7 @@ struct SessionMoving {
         guard let will = session.will, let name = session.willName, shard.cluster?.moves != nil else { return nil }
         let isRetained = will.retain && shard.settings.retainAvailable
         return SavedWill(
-            name: name, delayInterval: will.properties.willDelayInterval ?? 0, topic: Array(will.topic.bytes),
+            name: name, delayInterval: will.properties.willDelayInterval ?? 0, topic: will.topic.bytes,
             properties: ForwardedProperties.encode(will.properties), payload: will.payload, qos: will.qos, retain: isRetained,
             messageExpiryInterval: will.properties.messageExpiryInterval, publisher: session.publisherKey,
             origin: isRetained ? shard.retainedMessages.retainedSource(of: session).row : [])
@@ -298,7 +298,7 @@ struct SessionMoving {
     func givesWill(_ saved: SavedWill?, of session: Session) -> Bool {
         guard let saved, let moves = shard.cluster?.moves else { return false }
         moves.hasNews = true
-        shard.effects.append(.cluster(.will(identifier: Array(session.clientIdentifier.bytes), saved)))
+        shard.effects.append(.cluster(.will(identifier: session.clientIdentifier.bytes, saved)))
         return true
     }
 
@@ -312,7 +312,7 @@ struct SessionMoving {
     func sendWillEnds(_ name: WillName, of session: Session) {
         guard let moves = shard.cluster?.moves else { return }
         moves.hasNews = true
-        shard.effects.append(.cluster(.willEnds(identifier: Array(session.clientIdentifier.bytes), name)))
+        shard.effects.append(.cluster(.willEnds(identifier: session.clientIdentifier.bytes, name)))
     }
 
     /// Publishes a will for this node's clients, and those that can be reached, while the cluster keeps no sessions.
@@ -356,31 +356,30 @@ struct SessionMoving {
     /// A session for which `ToCluster.wakes` has asked is another node's, or has ended: nobody is told what this shard
     /// has of it.
     func sessionIsElsewhere(_ identifier: [UInt8]) {
-        guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
-            !session.cluster.isClaimed,
-            !session.isMoving, session.connection == nil
-        else { return }
-        shard.connecting.discard(session)
+        if let session = unclaimed(identifier) { shard.connecting.discard(session) }
     }
 
     /// A session for which `ToCluster.wakes` has asked is looked after by another node, which may not have what this
     /// shard has of it: only its will is seen to there.
     func sessionWillIsElsewhere(_ identifier: [UInt8]) {
-        guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
-            !session.cluster.isClaimed,
-            !session.isMoving, session.connection == nil
-        else { return }
+        guard let session = unclaimed(identifier) else { return }
         (session.will, session.willName, session.willDueAt) = (nil, nil, .max)
         shard.sessionRows.keep(session)
         // What is over by this node's clock it asks for again later.
         if session.times.endsAt > shard.now { shard.lifecycle.armTimer(of: session) }
     }
 
+    /// A session for which `ToCluster.wakes` has asked, if nobody has come for it since.
+    private func unclaimed(_ identifier: [UInt8]) -> Session? {
+        guard shard.cluster?.moves != nil, let session = shard.sessions.find(identifier), !session.cluster.isClaimed,
+            !session.isMoving, session.connection == nil
+        else { return nil }
+        return session
+    }
+
     /// The cluster has lost what it knew of a session: it is this node's.
     func sessionIsUnknown(_ identifier: [UInt8]) {
-        guard let name = EncodedString(identifier), let session = shard.sessions.find(name), !session.cluster.isClaimed else {
-            return
-        }
+        guard let session = shard.sessions.find(identifier), !session.cluster.isClaimed else { return }
         (session.cluster.epoch, session.willName) = (0, nil)
         shard.sessionRows.keep(session)
         if session.connection == nil, !session.isMoving { shard.lifecycle.armTimer(of: session) }
@@ -395,7 +394,7 @@ struct SessionMoving {
         shard.effects.append(
             .cluster(
                 .wakes(
-                    identifier: Array(session.clientIdentifier.bytes), epoch: session.cluster.epoch,
+                    identifier: session.clientIdentifier.bytes, epoch: session.cluster.epoch,
                     isConnected: session.connection != nil)
             ))
     }

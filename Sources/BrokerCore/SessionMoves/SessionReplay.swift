@@ -59,7 +59,7 @@ struct SessionReplay {
 
     func replay(_ identifier: [UInt8]) -> LogReplay? {
         guard shard.cluster?.moves?.underWay.isEmpty == false else { return nil }
-        return EncodedString(identifier).flatMap { shard.sessions.find($0) }?.replay
+        return shard.sessions.find(identifier)?.replay
     }
 
     /// A session that has been given the log up to some places is given from now on what its shard reads of it.
@@ -91,7 +91,7 @@ struct SessionReplay {
     func ask(for replay: LogReplay) {
         guard !replay.isAsked, replay.restoration?.phase != .awaitingMark else { return }
         replay.isAsked = true
-        shard.effects.append(.cluster(.lacksLog(identifier: Array(replay.session.clientIdentifier.bytes))))
+        shard.effects.append(.cluster(.lacksLog(identifier: replay.session.clientIdentifier.bytes)))
     }
 
     /// Keeps a message that came out of the log for a session that lacks some before it; false for other sessions.

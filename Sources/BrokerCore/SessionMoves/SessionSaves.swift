@@ -13,8 +13,8 @@ struct SessionSaves {
 
     /// The cluster has stored what `ToCluster.saves` gave it with this number.
     func sessionSaved(_ identifier: [UInt8], number: UInt64) {
-        guard let moves = shard.cluster?.moves, let session = EncodedString(identifier).flatMap({ shard.sessions.find($0) }),
-            let save = session.save, save.underWay == number
+        guard let moves = shard.cluster?.moves, let session = shard.sessions.find(identifier), let save = session.save,
+            save.underWay == number
         else { return }
         shard.storing.beginPacket()
         (save.underWay, save.storedEpoch) = (nil, save.epoch)
@@ -126,7 +126,7 @@ struct SessionSaves {
             .cluster(
                 .saves(
                     SavedSession(
-                        identifier: Array(session.clientIdentifier.bytes), epoch: session.cluster.epoch, number: 0,
+                        identifier: session.clientIdentifier.bytes, epoch: session.cluster.epoch, number: 0,
                         expiryInterval: 0,
                         state: []))))
     }
@@ -224,7 +224,7 @@ struct SessionSaves {
         save.expiryInterval = session.expiryIntervalSeconds
         if let places { save.places = places }
         var saved = SavedSession(
-            identifier: Array(session.clientIdentifier.bytes), epoch: session.cluster.epoch, number: moves.lastSaveNumber,
+            identifier: session.clientIdentifier.bytes, epoch: session.cluster.epoch, number: moves.lastSaveNumber,
             expiryInterval: session.expiryIntervalSeconds, state: state,
             places: places.map { SavedSession.encoded($0, savedReceipts(of: session)) })
         if state != nil {

@@ -49,6 +49,11 @@ struct SessionTable: ~Copyable {
 
     func find(_ identity: Session.Identity) -> Session? { find(index: identity.index, generation: identity.generation) }
     func find(_ clientIdentifier: EncodedString) -> Session? { byIdentifier[clientIdentifier] }
+    /// The session of a client whose identifier nobody has checked.
+    func find(_ clientIdentifier: [UInt8]) -> Session? { EncodedString(clientIdentifier).flatMap { find($0) } }
+    func find(_ clientIdentifier: UnsafeRawBufferPointer) -> Session? {
+        EncodedString(validating: clientIdentifier).flatMap { find($0) }
+    }
 
     /// Makes sure that no key up to this serial number is given again.
     mutating func skipKeys(through serial: UInt64) { self.serial = max(self.serial, serial) }
