@@ -100,7 +100,7 @@ final class ClusterLog {
     func attached(_ info: ServerInfo) {
         isAttached = true
         for partition in partitions {
-            partition.stream?.attached(configuration(partition, info), now: now)
+            partition.stream?.attached(Self.stream(partition.index, subject: partition.subject, plan, info), now: now)
             partition.writer.attached(now: now, self)
         }
         settle()
@@ -128,10 +128,6 @@ final class ClusterLog {
     /// Takes a message of the connection; false if it belongs to another.
     func received(_ message: MessageView) -> Bool {
         partitions.contains { $0.stream?.received(message, now: now) ?? false }
-    }
-
-    func configuration(_ partition: LogPartition, _ info: ServerInfo) -> StreamConfiguration {
-        Self.stream(partition.index, subject: partition.subject, plan, info)
     }
 
     static func streamName(_ partition: Int, _ plan: ClusterPlan) -> String { "martlet_\(plan.name)_log_\(partition)" }

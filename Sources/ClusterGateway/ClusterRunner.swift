@@ -137,7 +137,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .ask(let token, let question):
             if let reports = members.ask(token, question) { loop.control?.post(.clusterAnswered(token: token, reports)) }
         case .answer(let number, let answer): members.answer(number, answer)
-        case .groupsTaken(let token): groupsTaken(token)
+        case .groupsTaken(let token): if let receipt = receipts.taken(token) { bus.learned(receipt, sink) }
         case .dispatched(let shard, let dispatched): dispatch?.received(dispatched, from: shard)
         case .recordsTaken(let byteCount, let illegible):
             log?.countIllegible(illegible)
@@ -195,7 +195,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .staleChanges: retained.foundStale()
         case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .assumed,
             .wakes:
-            sessions?.received(message, from: shard)
+            sessions?.received(message)
         }
         settle()
     }
@@ -219,13 +219,12 @@ package final class ClusterRunner: ClusterParticipant {
         }
     }
 
-    /// Takes note that a loop knows other nodes' members of share groups.
-    func groupsTaken(_ token: UInt64) { if let receipt = receipts.taken(token) { bus.learned(receipt, sink) } }
-
     /// Releases what waits for something that has happened in this turn.
     func settle() {
         sendGroups()
-        for barrier in barriers.take(where: isPassing) { pass(barrier.token, to: barrier.shard) }
+        for barrier in barriers.take(where: isPassing) {
+            loop.shard.passedFence(barrier.token, of: barrier.shard)
+        }
         // Which nodes may forget sessions that are here depends on it.
         if barriers.isNews(sink.confirmed) { sessions?.sendDrops() }
         guard isAway == isCarrying else { return }
@@ -238,8 +237,6 @@ package final class ClusterRunner: ClusterParticipant {
         loop.postToAll(.isAway(isAway))
         report()
     }
-
-    func pass(_ token: UInt64, to shard: Int) { loop.shard.passedFence(token, of: shard) }
 
     private static let tooLargeMilliseconds: UInt64 = 60_000
 }

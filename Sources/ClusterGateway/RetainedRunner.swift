@@ -115,7 +115,8 @@ final class RetainedRunner: RetainedSink {
             streamCount += 1
             let made = FollowedStream(
                 name: "martlet\(node)r\(streamCount)", from: sequence, on: connection, batch: Limits.retainedBatchMax,
-                give: { [unowned self] in given($0) }, report: { [unowned self] in heard($0) })
+                give: { [unowned self] in replica.received($0.payload, sequence: $0.metadata.sequence, self) },
+                report: { [unowned self] in heard($0) })
             stream = made
             if let configuration { made.attached(configuration, now: now) }
         }
@@ -125,10 +126,6 @@ final class RetainedRunner: RetainedSink {
         guard (replica.isFull || lacksRoom) != isFull else { return }
         isFull.toggle()
         loop.postToAll(.retainedIsFull(isFull))
-    }
-
-    private func given(_ record: StreamRecord) {
-        replica.received(record.payload, sequence: record.metadata.sequence, self)
     }
 
     func heard(_ news: FollowedStream.News) {

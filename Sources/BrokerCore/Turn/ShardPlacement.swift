@@ -16,6 +16,9 @@ public struct ShardPlacement: Sendable {
         clientIdentifier.bytes.withUnsafeBytes { shard(of: $0) }
     }
 
+    /// The same of one that nobody has checked.
+    public func shard(ofClient identifier: UnsafeRawBufferPointer) -> Int { shard(of: identifier) }
+
     /// Where the retained message of a topic is kept.
     public func shard(of topic: TopicName) -> Int { topic.bytes.withUnsafeBytes { shard(of: $0) } }
 

@@ -129,7 +129,6 @@ struct IncomingSession {
         var isRestored = false
     }
 
-    let shard: Int
     var claim: SessionClaim
     var stage: Stage
     /// When something came forward last.
@@ -168,8 +167,8 @@ struct IncomingSession {
     /// The answers of the nodes, by their stores: which incarnation answered, and what it offers.
     var offers: [UInt32: (node: NodeID, offer: SessionAnswer.Offer?)] = [:]
 
-    init(shard: Int, claim: SessionClaim, stage: Stage, now: UInt64) {
-        (self.shard, self.claim, self.stage, progressAt, beganAt) = (shard, claim, stage, now, now)
+    init(claim: SessionClaim, stage: Stage, now: UInt64) {
+        (self.claim, self.stage, progressAt, beganAt) = (claim, stage, now, now)
     }
 
     /// Lets the client begin a new session: the old one had expired before it came, or has ended here.
@@ -189,7 +188,6 @@ struct IncomingSession {
 
 /// A session on its way from this node to another.
 struct OutgoingSession {
-    let shard: Int
     let node: NodeID
     /// Of the claim that it goes by.
     let epoch: UInt64

@@ -57,8 +57,6 @@ final class LogReplay {
     private var lastScan: UInt64 = 0
     /// Bytes that the shards have not worked off.
     private var givenBytes = 0
-    /// Records that had gone from the log before they were read again.
-    private(set) var lost: UInt64 = 0
     private(set) var records: UInt64 = 0
 
     init(
@@ -229,7 +227,6 @@ final class LogReplay {
             let known = hasGone ? log.recordGone(partition, through: first - 1) : 0
             let count = scan.log.found(first: first, last: last, known: known) { $0.needsAll }
             guard count > 0 else { return }
-            lost += count
             report(
                 "\(count) records of the log's partition \(partition) were deleted before they were read for sessions that came from "
                     + "other nodes: their messages are missing from these sessions")

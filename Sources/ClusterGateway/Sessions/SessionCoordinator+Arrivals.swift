@@ -28,14 +28,14 @@ extension SessionCoordinator {
                 .information,
                 "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(context.shownName(of: source.node)), which kept it by \(source.offer.epoch)."
             )
-            post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
+            post(.sessionClaimed(session, .arriving, epoch: epoch), of: session)
             return fetch(session)
         }
         let origin = origin(visit)
         guard hasForgotten(session, visit, origin) else { return }
         log(.information, "the session of client \(Self.name(session)) is this node's by claim \(epoch): \(origin).")
         sessions[session].coming = nil
-        if sessions.take(\.going, of: session) != nil { post(.sessionStays(session), to: visit.shard) }
+        if sessions.take(\.going, of: session) != nil { post(.sessionStays(session), of: session) }
         drop(session, visit)
         if let missing, !visit.claim.hasSession {
             counters.lost += 1
@@ -44,7 +44,7 @@ extension SessionCoordinator {
                 "client \(Self.name(session)) begins a new session: the node that kept its session, \(context.shownName(of: missing)), is gone."
             )
         }
-        post(.sessionClaimed(session, origin, epoch: epoch), to: visit.shard)
+        post(.sessionClaimed(session, origin, epoch: epoch), of: session)
     }
 
     /// The cluster's copy of a session, if it is newer than what any node that is there has. Of a session that ends,
@@ -90,11 +90,11 @@ extension SessionCoordinator {
             .notice,
             "the session of client \(Self.name(session)) is restored by claim \(epoch) from what the cluster has stored by claim "
                 + "\(saved.epoch): the node that kept it, \(context.shownName(of: missing)), \(fate).")
-        post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
+        post(.sessionClaimed(session, .arriving, epoch: epoch), of: session)
         // What is no chunk is told as illegible.
         let piece = SavedSession.piece(
             state: saved.state, places: context.positions(of: session, saved), epoch: saved.epoch, isOver: visit.hasExpired)
-        post(.sessionArrives(session, piece ?? SessionChunk(number: 0, isLast: true, bytes: [0])), to: visit.shard)
+        post(.sessionArrives(session, piece ?? SessionChunk(number: 0, isLast: true, bytes: [0])), of: session)
     }
 
     /// Whether this node's own copy of a session counts, because no other node has a newer one.
@@ -138,7 +138,7 @@ extension SessionCoordinator {
             fetch.isLast = isLast
             sessions[session].coming?.stage = .fetching(fetch)
             sessions[session].coming?.progressAt = now
-            post(.sessionArrives(session, SessionChunk(number: number, isLast: isLast, bytes: bytes)), to: visit.shard)
+            post(.sessionArrives(session, SessionChunk(number: number, isLast: isLast, bytes: bytes)), of: session)
         case .unknown:
             // It was started again, or has waited for too long: from the beginning.
             sessions[session].coming?.offers[other.store] = nil
@@ -206,7 +206,7 @@ extension SessionCoordinator {
             log(.error, "client \(Self.name(session)) begins a new session: what the cluster has stored of it cannot be read.")
             sessions[session].coming = nil
             drop(session, visit)
-            return post(.sessionClaimed(session, .nowhere, epoch: epoch), to: visit.shard)
+            return post(.sessionClaimed(session, .nowhere, epoch: epoch), of: session)
         }
         giveUp(session, visit, "what another node has sent of the session cannot be read")
     }
@@ -232,7 +232,7 @@ extension SessionCoordinator {
             counters.refused += 1
             if isTold { log(.warning, "client \(Self.name(session)) is refused: \(words).") }
         }
-        post(.claimFailed(session, "\(words).", isTold: isTold), to: visit.shard)
+        post(.claimFailed(session, "\(words).", isTold: isTold), of: session)
     }
 
     func tickVisits() {

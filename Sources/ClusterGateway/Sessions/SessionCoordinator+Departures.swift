@@ -56,9 +56,9 @@ extension SessionCoordinator {
         case .fetch(let offer, let number): fetched(session, offer: offer, number: number, reply)
         case .drop: dropped(nodeMessage, reply)
         case .stay:
-            if let departure = sessions[session].going, departure.epoch == nodeMessage.epoch {
+            if sessions[session].going?.epoch == nodeMessage.epoch {
                 sessions[session].going = nil
-                post(.sessionStays(session), to: departure.shard)
+                post(.sessionStays(session), of: session)
             }
         }
         return true
@@ -109,14 +109,13 @@ extension SessionCoordinator {
 
     /// Has the shard stop acting for a session, and export it.
     func depart(_ session: [UInt8], to other: NodeID, epoch: UInt64, _ asker: Subject, cleanStart: Bool) {
-        guard let shard = shard(of: session) else { return reply(.stopped(nil), to: asker) }
         drops.remove(session)
         forgetSaves(of: session)
         wills.ended.keep([], of: session)
         let held = sessions[session].going?.held
         sessions[session].going = OutgoingSession(
-            shard: shard, node: other, epoch: epoch, offer: messages.nextOffer(), asker: asker, held: held, touchedAt: now)
-        post(.sessionLeaves(session, cleanStart: cleanStart), to: shard)
+            node: other, epoch: epoch, offer: messages.nextOffer(), asker: asker, held: held, touchedAt: now)
+        post(.sessionLeaves(session, cleanStart: cleanStart), of: session)
     }
 
     private func offer(_ departure: OutgoingSession, _ asker: Subject) {
@@ -159,7 +158,7 @@ extension SessionCoordinator {
         sessions[session].going?.touchedAt = now
         contested.isGiven(session, now: now)
         if number == piece.number { return give(piece, to: fetcher) }
-        if departure.fetcher?.number != number { post(.chunkTaken(session, number: piece.number), to: departure.shard) }
+        if departure.fetcher?.number != number { post(.chunkTaken(session, number: piece.number), of: session) }
         sessions[session].going?.fetcher = (fetcher, number)
     }
 
@@ -171,12 +170,12 @@ extension SessionCoordinator {
             sessions[session].going = nil
             contested.isGiven(session, now: now)
             counters.given += 1
-            return post(.sessionGone(session), to: departure.shard)
+            return post(.sessionGone(session), of: session)
         }
         // It has come back here since.
-        guard sessions[session].coming == nil, owner?.keeps(session) != true, let shard = shard(of: session) else { return }
-        post(.sessionLeaves(session, cleanStart: false), to: shard)
-        post(.sessionGone(session), to: shard)
+        guard sessions[session].coming == nil, owner?.keeps(session) != true else { return }
+        post(.sessionLeaves(session, cleanStart: false), of: session)
+        post(.sessionGone(session), of: session)
     }
 
     /// Takes back sessions that another node has asked for and does not fetch, because it has gone away: they stay here
@@ -187,7 +186,7 @@ extension SessionCoordinator {
                 continue
             }
             sessions[session].going = nil
-            post(.sessionStays(session), to: departure.shard)
+            post(.sessionStays(session), of: session)
         }
     }
 

@@ -98,29 +98,28 @@ extension SessionCoordinator: LeftSessionsSink {
     /// Tells a shard that a session which it has is another node's or has ended, or that the servers have lost its
     /// record.
     private func sendToShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: SessionAdoption.Waking) {
-        guard let shard = shard(of: session) else { return }
         // A client has come for it elsewhere: the one that has stayed is closed as if it had come then.
-        if waking.isConnected { return post(.sessionGone(session), to: shard) }
+        if waking.isConnected { return post(.sessionGone(session), of: session) }
         // Whether the servers have lost it tells the age of the bucket alone; the shard asks again.
         guard record != nil || records.createdAt != nil else { return }
         let isLost = record == nil && records.createdAt.map { $0 > waking.epoch } == true
         if let record, record.owners.contains(where: { $0.node.store == node.store }) {
             // Its client finds here what nobody has fetched.
-            return post(.sessionWillIsElsewhere(session), to: shard)
+            return post(.sessionWillIsElsewhere(session), of: session)
         }
-        post(isLost ? .sessionIsUnknown(session) : .sessionIsElsewhere(session), to: shard)
+        post(isLost ? .sessionIsUnknown(session) : .sessionIsElsewhere(session), of: session)
     }
 
     private func taken(_ session: [UInt8], _ record: SessionRecord) {
         let hasStayed = stayedBy(session) != nil
         sessions[session].adoption.woken = nil
-        guard left.isHandling(session), owner?.epoch(of: session) == record.epoch, let shard = shard(of: session) else { return }
+        guard left.isHandling(session), owner?.epoch(of: session) == record.epoch else { return }
         guard let oldest = sessions.take(\.adoption.oldest, of: session), oldest < .max else {
-            if hasStayed { post(.sessionGone(session), to: shard) }
+            if hasStayed { post(.sessionGone(session), of: session) }
             return left.restored(session, record)
         }
         sessions[session].adoption.awaitsShard = record
-        post(.sessionAssumed(session, epoch: record.epoch, from: oldest), to: shard)
+        post(.sessionAssumed(session, epoch: record.epoch, from: oldest), of: session)
     }
 
     /// A shard says whether it has what this node has claimed.
@@ -155,12 +154,12 @@ extension SessionCoordinator: LeftSessionsSink {
         counters.leftEnded += 1
         log(.notice, "the session of client \(Self.name(session)) has expired; the node that kept it is gone.")
         guard let record = owner?.record(of: session), let saved = record.saved, SavedSession.isMember(state: saved.state),
-            let shard = shard(of: session), let last = record.owners.last(where: { $0.node.store != node.store })?.node
+            let last = record.owners.last(where: { $0.node.store != node.store })?.node
         else { return releaseAndEnd(session) }
         // It ends here when all that share groups have dispatched to it is here too.
         let claim = SessionClaim(
             identifier: session, expiryInterval: record.expiryInterval, cleanStart: false, hasSession: false)
-        var visit = IncomingSession(shard: shard, claim: claim, stage: .claiming, now: now)
+        var visit = IncomingSession(claim: claim, stage: .claiming, now: now)
         (visit.record, visit.found, visit.previous) = (record, record, record)
         (visit.wills, visit.hasSettledWills, visit.hasExpired, visit.isForNobody) = (.cleared, true, true, true)
         sessions[session].coming = visit

@@ -28,9 +28,7 @@ extension SessionCoordinator {
         guard owner != nil else {
             sessions[session].saves.waiting = nil
             // Where clients stay without the cluster, what they have is confirmed for this node.
-            if plan.detached == .local, let shard = shard(of: session) {
-                post(.sessionSaved(session, number: saved.number), to: shard)
-            }
+            if plan.detached == .local { post(.sessionSaved(session, number: saved.number), of: session) }
             return
         }
         guard owner?.epoch(of: session) == saved.epoch, owner?.keeps(session) == true else {
@@ -39,9 +37,7 @@ extension SessionCoordinator {
             // A client that has stayed without a lease has what this node gives it, whoever has claimed its session
             // since.
             let isClaimed = owner?.epoch(of: session) != nil || sessions[session].coming != nil || sessions[session].going != nil
-            if plan.detached == .local, !isClaimed, let shard = shard(of: session) {
-                post(.sessionSaved(session, number: saved.number), to: shard)
-            }
+            if plan.detached == .local, !isClaimed { post(.sessionSaved(session, number: saved.number), of: session) }
             return
         }
         let payloadBytesMax = connection.session.info?.payloadBytesMax ?? .max
@@ -95,8 +91,7 @@ extension SessionCoordinator {
         }
         ticksAt = min(
             ticksAt, now + (left.isHandling(session) || sessions[session].coming != nil ? 0 : Limits.sessionTickMilliseconds))
-        guard let number = sessions.take(\.saves.underWay, of: session), let shard = shard(of: session) else { return }
-        post(.sessionSaved(session, number: number), to: shard)
+        endSave(of: session)
     }
 
     func tickSaves() {
@@ -114,9 +109,14 @@ extension SessionCoordinator {
                 left.notTaken(session)
                 (sessions[session].adoption.oldest, sessions[session].adoption.woken) = (nil, nil)
             }
-            guard let number = sessions.take(\.saves.underWay, of: session), let shard = shard(of: session) else { continue }
-            post(.sessionSaved(session, number: number), to: shard)
+            endSave(of: session)
         }
+    }
+
+    /// Nothing of what a shard has given is on its way to the record any more.
+    private func endSave(of session: [UInt8]) {
+        guard let number = sessions.take(\.saves.underWay, of: session) else { return }
+        post(.sessionSaved(session, number: number), of: session)
     }
 
     /// Forgets the saves of a session that has ended, or is another node's.
@@ -127,19 +127,18 @@ extension SessionCoordinator {
 
     /// Forgets all saves, because the lease has ended.
     func endSaves() {
-        if plan.detached == .local {
-            for session in sessions.names(with: .saves) {
-                let saves = sessions[session].saves
-                guard let number = saves.waiting?.number ?? saves.underWay, let shard = shard(of: session) else { continue }
-                post(.sessionSaved(session, number: number), to: shard)
-            }
+        guard plan.detached == .local else { return }
+        for session in sessions.names(with: .saves) {
+            let saves = sessions[session].saves
+            guard let number = saves.waiting?.number ?? saves.underWay else { continue }
+            post(.sessionSaved(session, number: number), of: session)
         }
     }
 
     /// Has the shards give how far their sessions have got in the log.
     func saveLogPositions() {
         guard owner != nil, connection.isReady else { return }
-        for shard in loop.loops.indices { post(.saveLogPositions, to: shard) }
+        postToAll(.saveLogPositions)
     }
 }
 

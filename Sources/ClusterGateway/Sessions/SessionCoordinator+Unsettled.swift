@@ -47,7 +47,7 @@ extension SessionCoordinator {
             // as long as that lasts.
             sessions[session].unsettled = nil
             owner?.release(session)
-            if let shard = shard(of: session) { post(.sessionGone(session), to: shard) }
+            post(.sessionGone(session), of: session)
             log(
                 .warning,
                 "client \(Self.name(session)) is disconnected: another node that had its session holds its lease, and does not answer."
@@ -66,11 +66,17 @@ extension SessionCoordinator {
         return true
     }
 
-    /// Empties the record of a session that is over, so that no node restores it.
-    private func empty(_ session: [UInt8]) {
-        let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) {
+    /// Has nothing in the record of a session that is over, so that no node restores it.
+    ///
+    /// - Returns: whether that is on its way there.
+    func emptyRecord(of session: [UInt8]) -> Bool {
+        owner?.save(session, hasAll: true, now: now, self) {
             ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
-        }
-        sessions[session].unsettled?.isEmptied = isOnItsWay == true
+        } == true
+    }
+
+    private func empty(_ session: [UInt8]) {
+        let isOnItsWay = emptyRecord(of: session)
+        sessions[session].unsettled?.isEmptied = isOnItsWay
     }
 }

@@ -13,12 +13,12 @@ import ServerLoops
 ///     LeftSessions.publish ────────►
 extension SessionCoordinator {
     /// Takes the will of a client whose connection has ended on a shard.
-    func due(_ saved: SavedWill, of session: [UInt8], from shard: Int) {
+    func due(_ saved: SavedWill, of session: [UInt8]) {
         guard owner != nil else {
             // Otherwise it stands in the record, for whoever is there.
             guard plan.detached == .local else { return }
             wills.ended.insert(saved.name, of: session)
-            return post(.publishAlone(saved), to: shard)
+            return post(.publishAlone(saved), of: session)
         }
         // A claim of another node has come in between, and sees to it.
         guard owner?.keeps(session) == true || sessions[session].going != nil else { return }
@@ -222,10 +222,7 @@ extension SessionCoordinator {
 
     /// Takes note that the session of the record is over, and that its client begins one that does not last.
     func forgetSession(of session: [UInt8]) {
-        let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) {
-            ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
-        }
-        if isOnItsWay == true { sessions[session].coming?.wills = .publishing }
+        if emptyRecord(of: session) { sessions[session].coming?.wills = .publishing }
     }
 
     /// Drops the wills that must not be published any more, because the client has come back in time.

@@ -99,9 +99,14 @@ final class SessionCoordinator {
 
     static func name(_ session: [UInt8]) -> String { String(decoding: session, as: UTF8.self) }
 
-    func shard(of session: [UInt8]) -> Int? { EncodedString(session).map { placement.shard(of: $0) } }
+    /// Tells the shard that has a session, or would have it.
+    func post(_ message: FromCluster, of session: [UInt8]) { post(.shard(message), of: session) }
 
-    func post(_ message: FromCluster, to shard: Int) { context.post(.shard(message), to: shard) }
+    private func post(_ message: FromGateway, of session: [UInt8]) {
+        context.post(message, to: session.withUnsafeBytes { placement.shard(ofClient: $0) })
+    }
+
+    func postToAll(_ message: FromCluster) { for shard in loop.loops.indices { context.post(.shard(message), to: shard) } }
 
     // MARK: The loop
 
@@ -170,7 +175,7 @@ final class SessionCoordinator {
             owner?.live(live, through: sequence, self)
             for session in sessions.names(with: .coming) { connect(session) }
             // Their clients may have stayed.
-            if plan.detached == .local { for shard in loop.loops.indices { post(.leaseBegins, to: shard) } }
+            if plan.detached == .local { postToAll(.leaseBegins) }
         } else {
             owner?.live(live, through: sequence, self)
         }
@@ -193,31 +198,30 @@ final class SessionCoordinator {
         sessions.endLease()
         guard plan.detached == .refuse else { return }
         log(.warning, "this node's lease has expired: its clients are disconnected, because other nodes may serve them now.")
-        for shard in loop.loops.indices { post(.fenceClients("the cluster cannot be reached"), to: shard) }
+        postToAll(.fenceClients("the cluster cannot be reached"))
     }
 
     // MARK: The shards
 
-    /// Takes what a shard has to tell of sessions; false if it is about something else.
-    @discardableResult
-    func received(_ note: ToCluster, from shard: Int) -> Bool {
+    /// Takes what a shard has to tell of sessions.
+    func received(_ note: ToCluster) {
         switch note {
-        case .claim(let claim): claimed(claim, by: shard)
+        case .claim(let claim): claimed(claim)
         case .leaving(let session, let piece): leaving(session, piece)
         case .arrived(let session, let number): arrived(session, number)
         case .illegible(let session): illegible(session)
-        case .lacksLog(let session): context.post(.sessionLacksLog(session), to: shard)
+        case .lacksLog(let session): post(.sessionLacksLog(session), of: session)
         case .restored(let session): sessions[session].coming = nil
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
-        case .will(let session, let will): due(will, of: session, from: shard)
+        case .will(let session, let will): due(will, of: session)
         case .willEnds(let session, let name): wills.ended.insert(name, of: session)
         case .assumed(let session, let isHere, let will): assumed(session, isHere: isHere, will)
         case .wakes(let session, let epoch, let isConnected):
             wakes(session, SessionAdoption.Waking(epoch: epoch, isConnected: isConnected))
-        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false
+        // These are about something else.
+        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return
         }
-        return true
     }
 
     // MARK: The records
@@ -361,9 +365,9 @@ extension SessionCoordinator: SessionOwnershipSink {
     /// Refuses the client that waits here: it came before one that has come to another node.
     func overtake(_ session: [UInt8]) {
         replay.forget(session)
-        guard let visit = sessions.take(\.coming, of: session) else { return }
+        guard sessions.take(\.coming, of: session) != nil else { return }
         let words = "another connection uses this Client Identifier on another node of the cluster."
-        post(.claimFailed(session, words, isTold: true), to: visit.shard)
+        post(.claimFailed(session, words, isTold: true), of: session)
     }
 
     func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {
@@ -374,7 +378,7 @@ extension SessionCoordinator: SessionOwnershipSink {
 
 /// Clients that come for their sessions, and sessions that are over.
 extension SessionCoordinator {
-    func claimed(_ claim: SessionClaim, by shard: Int) {
+    func claimed(_ claim: SessionClaim) {
         let session = claim.identifier
         sessions[session].ending = nil
         sessions[session].wills.endsSession = false
@@ -390,10 +394,10 @@ extension SessionCoordinator {
         sessions[session].unsettled?.isOver = false
         // What it publishes from now on comes behind its earlier connection's will.
         if isKept, !isOver, !publishesWill(of: session), let epoch = owner?.epoch(of: session) {
-            return post(.sessionClaimed(session, .here, epoch: epoch), to: shard)
+            return post(.sessionClaimed(session, .here, epoch: epoch), of: session)
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
-        sessions[session].coming = IncomingSession(shard: shard, claim: claim, stage: .waiting, now: now)
+        sessions[session].coming = IncomingSession(claim: claim, stage: .waiting, now: now)
         // What is kept here, as for a client that has not come yet, is not read again: it says who had the session.
         if owner?.keeps(session) == true, let record = owner?.record(of: session) { recordFound(record, by: session) }
         if isOver { sessions[session].coming?.beginsAnew() }

@@ -11,7 +11,7 @@ import Testing
 
     private func incoming() -> IncomingSession {
         let claim = SessionClaim(identifier: one, expiryInterval: 60, cleanStart: false, hasSession: false)
-        return IncomingSession(shard: 0, claim: claim, stage: .waiting, now: 1)
+        return IncomingSession(claim: claim, stage: .waiting, now: 1)
     }
 
     @Test func `a session has a place while something of it is under way, and is found by what that is`() {

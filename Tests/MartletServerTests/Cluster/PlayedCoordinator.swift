@@ -131,7 +131,7 @@ final class PlayedCoordinator {
         return gateway.takePosted()
     }
 
-    func send(_ message: ToCluster) { coordinator.received(message, from: 0) }
+    func send(_ message: ToCluster) { coordinator.received(message) }
 
     var subject: String {
         "$KV.martlet_c_sessions." + String(decoding: SubjectSpace.digest(Self.session), as: UTF8.self)
