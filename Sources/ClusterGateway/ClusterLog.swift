@@ -312,11 +312,9 @@ extension ClusterLog {
         settle()
     }
 
-    /// Begins a shard's batch. `append` follows for its messages, and `end`, with the token that this returns.
-    func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
-
-    /// Puts what a shard has written into the log.
-    func append(_ batch: LogBatch, token: UInt64) {
+    /// Puts what a shard has written into the log: a batch of it.
+    func append(_ batch: LogBatch, serial: UInt64, of shard: Int) {
+        let token = ledger.begin(serial, of: shard)
         counters.progress += UInt64(batch.progressCount)
         for part in batch.parts {
             ledger.add(token)
@@ -325,6 +323,8 @@ extension ClusterLog {
                 batch.entries(of: part), publisher: part.publisher >> 1,
                 for: part.isOfMessage ? .message(batch: token) : .step(batch: token), now: now, self)
         }
+        ledger.done(token)
+        settle()
     }
 
     /// The position behind all of a publisher's messages so far, in the partition of a topic.
@@ -345,13 +345,8 @@ extension ClusterLog {
         settle()
     }
 
-    /// Says that this node would dispatch for one that is gone; `whenInherited` follows, if the log takes it.
-    func report(successorOf gone: NodeID) { sendToAll(.successor(of: gone)) }
-
-    /// Says that a node is gone: what it has in the log behind that does not count.
-    func report(gone: NodeID) { sendToAll(.gone(gone)) }
-
-    func sendToAll(_ word: Bundle.Word) {
+    /// Says of a node in each partition that it is gone, and whether this one would dispatch for it.
+    func report(_ word: Bundle.Word) {
         let entry = Bundle.encode(word)
         for one in partitions { one.writer.append(entry[...], publisher: 0, for: .nobody, now: now, self) }
         settle()
@@ -402,11 +397,6 @@ extension ClusterLog {
         let ready = readers.filter { $0.hasRead(readThrough) }
         readers.removeAll { $0.hasRead(readThrough) }
         for reader in ready { reader.then() }
-    }
-
-    func end(_ token: UInt64) {
-        ledger.done(token)
-        settle()
     }
 
     /// What has become of a request; false if it was another's.

@@ -171,7 +171,6 @@ package final class ClusterRunner: ClusterParticipant {
                 log?.refuse(batch.logSerial, of: shard)
                 break
             }
-            let token = batch.logSerial == 0 ? nil : log?.begin(batch.logSerial, of: shard)
             batch.forEachMessage { message in
                 if let expiresAt = message.expiresAt, expiresAt <= now { return }
                 var carried = BusMessage(
@@ -186,10 +185,7 @@ package final class ClusterRunner: ClusterParticipant {
                 _ = bus.collect(carried, sink)
             }
             bus.sendCollected(sink)
-            if let token {
-                log?.append(batch.logged, token: token)
-                log?.end(token)
-            }
+            if batch.logSerial != 0 { log?.append(batch.logged, serial: batch.logSerial, of: shard) }
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()

@@ -62,7 +62,7 @@ final class DispatchCoordinator {
         answers = [:]
         loop.postToAll(.dispatchedIsWanted)
         guard log.trouble == nil else { return }
-        for gone in successors.unclaimed { log.report(successorOf: gone) }
+        for gone in successors.unclaimed { log.report(.successor(of: gone)) }
         settle()
         for gone in successors.passSecond() { loop.postToAll(.hasDispatched(for: gone.rawValue)) }
         if areEarlierDispatchesSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
@@ -101,9 +101,9 @@ final class DispatchCoordinator {
             loop.postToAll(.dispatchesNoMoreFor(other.rawValue))
         }
         for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { successors.isGone(other, done: done) }
-        for gone in successors.unclaimed where change.known[gone] != nil { log.report(successorOf: gone) }
+        for gone in successors.unclaimed where change.known[gone] != nil { log.report(.successor(of: gone)) }
         settle()
-        for other in change.gone where change.known[other] == nil { log.report(gone: other) }
+        for other in change.gone where change.known[other] == nil { log.report(.gone(other)) }
         if !change.gone.isEmpty { log.forgetDispatched(except: nodes) }
     }
 
@@ -142,7 +142,6 @@ final class DispatchCoordinator {
             LogSpan(partition: partition, after: min(read, partition < places.count ? places[partition] : 0), through: read)
         }
     }
-
 }
 
 /// Carries out what the bus decides: to the servers by the connection, to clients by the shard. Belongs to the loop

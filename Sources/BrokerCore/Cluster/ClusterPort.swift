@@ -253,16 +253,15 @@ struct UnsettledChanges<Value> {
     mutating func record(_ topic: [UInt8], _ change: RetainedChange, now: UInt64) {
         newest[topic] = Awaited(change: change, passedOver: newest[topic]?.passedOver)
         waiting.append((topic, change, now))
-        Self.trim(&waiting, newest)
         Self.thinOut(&waiting, newest)
         guard change.node != 0 else { return }
         heard.append((topic, change, now))
-        Self.trim(&heard, newest)
         Self.thinOut(&heard, newest)
     }
 
     /// Keeps one of each topic, where one that does not come is in front of many that others have overtaken.
     private static func thinOut(_ entries: inout Deque<Entry>, _ newest: [[UInt8]: Awaited]) {
+        trim(&entries, newest)
         guard entries.count > 2 * newest.count + 1024 else { return }
         entries.removeAll { newest[$0.topic]?.change != $0.change }
     }

@@ -88,6 +88,12 @@ enum ChunkItem {
     /// - Parameter epoch: by which claim the session was stored.
     static func restored(savedBy epoch: UInt64) -> [UInt8] { item(.restored, epoch) }
 
+    /// What `steps` and `subscriptions` have.
+    static func place(_ reader: inout RecordReader) -> FlowStep.Place? {
+        guard let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else { return nil }
+        return FlowStep.Place(epoch: epoch, number: number)
+    }
+
     private static func item(_ kind: Kind, _ numbers: UInt64...) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(kind.rawValue)

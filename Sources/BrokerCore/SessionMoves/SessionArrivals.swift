@@ -134,12 +134,9 @@ struct SessionArrivals {
     }
 
     private func importSteps(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
-        guard let session = sessionImport.session, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self)
-        else {
-            return false
-        }
-        session.stepFloor = FlowStep.Place(epoch: epoch, number: number)
-        if let log = shard.clusterLog { shard.clusterLogReading.recordStep(number, log) }
+        guard let session = sessionImport.session, let place = ChunkItem.place(&reader) else { return false }
+        session.stepFloor = place
+        if let log = shard.clusterLog { shard.clusterLogReading.recordStep(place.number, log) }
         sessionImport.lacksSteps = true
         shard.sessionRows.keep(session)
         return true
@@ -153,10 +150,8 @@ struct SessionArrivals {
     }
 
     private func importPlace(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
-        guard sessionImport.session != nil, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else {
-            return false
-        }
-        sessionImport.saved.subscriptionsAt = FlowStep.Place(epoch: epoch, number: number)
+        guard sessionImport.session != nil, let place = ChunkItem.place(&reader) else { return false }
+        sessionImport.saved.subscriptionsAt = place
         return true
     }
 

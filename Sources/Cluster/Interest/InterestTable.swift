@@ -30,8 +30,7 @@ public struct InterestTable {
     public mutating func insert(_ filter: [UInt8]) -> [Change] {
         wanted[filter, default: 0] += 1
         guard wanted[filter] == 1 else { return [] }
-        var (rising, sinking): ([[UInt8]], [[UInt8]]) = ([], [])
-        tree.insert(cut(filter, to: levelsMax), rising: &rising, sinking: &sinking)
+        let (rising, sinking) = tree.insert(cut(filter, to: levelsMax))
         // Where no level is left, another cut would change nothing.
         if tree.topCount > filtersMax, levelsMax != 0 {
             return rebuild(levelsMax: fittingLevels(), before: rising, sinking)
@@ -44,8 +43,7 @@ public struct InterestTable {
         guard let count = wanted[filter] else { return [] }
         wanted[filter] = count > 1 ? count - 1 : nil
         guard count == 1 else { return [] }
-        var (rising, sinking): ([[UInt8]], [[UInt8]]) = ([], [])
-        tree.remove(cut(filter, to: levelsMax), rising: &rising, sinking: &sinking)
+        let (rising, sinking) = tree.remove(cut(filter, to: levelsMax))
         // Not at the bound itself, where one more and one less would cut and mend in turns.
         if levelsMax != nil, wanted.count <= filtersMax / 2 { return rebuild(levelsMax: nil, before: rising, sinking) }
         return rising.map(Change.add) + sinking.map(Change.drop)
@@ -58,10 +56,7 @@ public struct InterestTable {
         let old = Set(tree.tops).subtracting(rising).union(sinking)
         self.levelsMax = levelsMax
         tree = CoverTree()
-        for filter in wanted.keys {
-            var (rising, sinking): ([[UInt8]], [[UInt8]]) = ([], [])
-            tree.insert(cut(filter, to: levelsMax), rising: &rising, sinking: &sinking)
-        }
+        for filter in wanted.keys { _ = tree.insert(cut(filter, to: levelsMax)) }
         let new = tree.tops
         let gone = old.subtracting(new).sorted(by: CoverTree.precedes)
         return new.filter { !old.contains($0) }.map(Change.add) + gone.map(Change.drop)
@@ -127,41 +122,37 @@ struct CoverTree {
     /// All filters at the top, sorted.
     var tops: [[UInt8]] { nodes.indices.filter { nodes[$0].isTop }.map(filter).sorted(by: Self.precedes) }
 
-    /// Counts a filter. What goes to the top and what leaves it is added to the two lists, sorted.
-    mutating func insert(_ filter: [UInt8], rising: inout [[UInt8]], sinking: inout [[UInt8]]) {
+    /// Counts a filter. Returns what goes to the top and what leaves it, sorted.
+    mutating func insert(_ filter: [UInt8]) -> (rising: [[UInt8]], sinking: [[UInt8]]) {
         let levels = Self.levels(filter)
         let index = makeNode(levels)
         nodes[index].count += 1
-        guard nodes[index].count == 1 else { return }
-        guard !isCovered(levels, by: 0, depth: 0, except: index) else { return }
+        guard nodes[index].count == 1, !isCovered(levels, by: 0, depth: 0, except: index) else { return ([], []) }
         setTop(index, true)
-        rising.append(filter)
         var covered: [Int] = []
         collect(levels, from: 0, depth: 0, into: &covered)
         let sunk = covered.filter { $0 != index && nodes[$0].isTop }
         for other in sunk { setTop(other, false) }
-        sinking += sunk.map(self.filter).sorted(by: Self.precedes)
+        return ([filter], sunk.map(self.filter).sorted(by: Self.precedes))
     }
 
     /// Counts a filter down; one that nobody wants is left alone.
-    mutating func remove(_ filter: [UInt8], rising: inout [[UInt8]], sinking: inout [[UInt8]]) {
+    mutating func remove(_ filter: [UInt8]) -> (rising: [[UInt8]], sinking: [[UInt8]]) {
         let levels = Self.levels(filter)
-        guard let index = findNode(levels), nodes[index].count > 0 else { return }
+        guard let index = findNode(levels), nodes[index].count > 0 else { return ([], []) }
         nodes[index].count -= 1
-        guard nodes[index].count == 0 else { return }
-        if nodes[index].isTop {
-            setTop(index, false)
-            sinking.append(filter)
-            var covered: [Int] = []
-            collect(levels, from: 0, depth: 0, into: &covered)
-            let risen = covered.filter { other in
-                other != index && nodes[other].count > 0
-                    && !isCovered(Self.levels(self.filter(other)), by: 0, depth: 0, except: other)
-            }
-            for other in risen { setTop(other, true) }
-            rising += risen.map(self.filter).sorted(by: Self.precedes)
+        guard nodes[index].count == 0 else { return ([], []) }
+        defer { prune(index) }
+        guard nodes[index].isTop else { return ([], []) }
+        setTop(index, false)
+        var covered: [Int] = []
+        collect(levels, from: 0, depth: 0, into: &covered)
+        let risen = covered.filter { other in
+            other != index && nodes[other].count > 0
+                && !isCovered(Self.levels(self.filter(other)), by: 0, depth: 0, except: other)
         }
-        prune(index)
+        for other in risen { setTop(other, true) }
+        return (risen.map(self.filter).sorted(by: Self.precedes), [filter])
     }
 
     // MARK: Covering

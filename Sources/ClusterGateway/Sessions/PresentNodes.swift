@@ -8,7 +8,7 @@ struct PresentNodes {
     /// Which stores are alive, and by whom.
     private(set) var live: Set<NodeID> = []
     /// Since when stores are missed.
-    private var missedSince: [UInt32: UInt64] = [:]
+    private(set) var missedSince: [UInt32: UInt64] = [:]
     /// The clients that were refused because of missing nodes.
     var awaited = AwaitedNodes()
 
@@ -34,9 +34,6 @@ struct PresentNodes {
         missedSince[store] = since
         return since
     }
-
-    /// Since when a store is missed; nil if it is not.
-    func missedSince(_ store: UInt32) -> UInt64? { missedSince[store] }
 
     /// How many of the nodes that are there have their turn with a session before this one.
     func rank(of node: NodeID, for session: [UInt8]) -> Int {

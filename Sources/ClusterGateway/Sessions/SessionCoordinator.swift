@@ -308,7 +308,7 @@ extension SessionCoordinator {
     }
 
     /// When clients wait no more for a node that is missed.
-    private func awaitedUntil(_ store: UInt32) -> UInt64 { (nodes.missedSince(store) ?? now) + plan.sessionWaitMilliseconds }
+    private func awaitedUntil(_ store: UInt32) -> UInt64 { (nodes.missedSince[store] ?? now) + plan.sessionWaitMilliseconds }
 
     private func clockTime(_ time: UInt64) -> String { Timestamp.text(wallClock &+ time &- now) }
 

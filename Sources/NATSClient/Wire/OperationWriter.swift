@@ -14,13 +14,7 @@ public struct OperationWriter: Sendable {
     }
 
     public mutating func publish(_ subject: Subject, reply: Subject? = nil, payload: some Collection<UInt8>) {
-        bytes += "PUB ".utf8
-        bytes += subject.bytes
-        if let reply { field(reply.bytes) }
-        field(payload.count)
-        end()
-        bytes += payload
-        end()
+        publish(subject: subject.bytes, reply: reply?.bytes ?? [], payload: payload)
     }
 
     public mutating func publish(
@@ -42,7 +36,9 @@ public struct OperationWriter: Sendable {
     /// Writes a publication from where it lies.
     ///
     /// - Precondition: `subject`, and `reply` unless it is empty, are subjects.
-    mutating func publish(subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {
+    mutating func publish(
+        subject: some Collection<UInt8>, reply: some Collection<UInt8>, payload: some Collection<UInt8>
+    ) {
         Self.publication.withUnsafeBytes { bytes.append(contentsOf: $0) }
         bytes.append(contentsOf: subject)
         if !reply.isEmpty {

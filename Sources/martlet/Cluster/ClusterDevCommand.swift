@@ -136,10 +136,13 @@ struct DevDirectory {
     }
 
     private func mark() throws(DevFailure) {
-        let words = "What is in this directory belongs to `martlet cluster dev`.\n"
+        try Self.write("What is in this directory belongs to `martlet cluster dev`.\n", to: "\(path)/\(Self.markName)")
+    }
+
+    static func write(_ text: String, to path: String) throws(DevFailure) {
         do throws(SystemError) {
-            let file = try WrittenFile.openEmptied("\(path)/\(Self.markName)", mode: 0o600)
-            Console.put(words, to: file.rawValue)
+            let file = try WrittenFile.openEmptied(path, mode: 0o600)
+            Console.put(text, to: file.rawValue)
             file.close()
         } catch {
             throw DevFailure("\(path): \(error.reason).")
@@ -228,12 +231,12 @@ struct DevCluster {
         try writeUsers()
         for (index, name) in plan.serverNames.enumerated() {
             let file = plan.path(name, ".conf")
-            try Self.write(plan.serverConfiguration(index), to: file)
+            try DevDirectory.write(plan.serverConfiguration(index), to: file)
             members.append(Member(name: name, isNode: false, words: [server.path, "-c", file]))
         }
         for (index, name) in plan.nodeNames.enumerated() {
             let file = plan.path(name, ".conf")
-            try Self.write(plan.nodeConfiguration(index, user: user), to: file)
+            try DevDirectory.write(plan.nodeConfiguration(index, user: user), to: file)
             guard mkdir(plan.path(name, ""), 0o700) == 0 || errno == EEXIST else {
                 throw DevFailure("\(plan.path(name, "")): \(SystemError(errno: errno, operation: "mkdir").reason).")
             }
@@ -376,17 +379,7 @@ struct DevCluster {
         guard let entry = try? PasswordScheme.sha512PBKDF2.entry(for: Array(password.utf8)) else {
             throw DevFailure("there is no memory for the hash of a password.")
         }
-        try Self.write("\(DevPlan.user):\(entry)\n", to: plan.userFile)
-    }
-
-    private static func write(_ text: String, to path: String) throws(DevFailure) {
-        do throws(SystemError) {
-            let file = try WrittenFile.openEmptied(path, mode: 0o600)
-            Console.put(text, to: file.rawValue)
-            file.close()
-        } catch {
-            throw DevFailure("\(path): \(error.reason).")
-        }
+        try DevDirectory.write("\(DevPlan.user):\(entry)\n", to: plan.userFile)
     }
 
     private func lastLines(of name: String) -> String {
