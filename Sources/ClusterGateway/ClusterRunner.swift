@@ -37,7 +37,7 @@ package final class ClusterRunner: ClusterParticipant {
         complain: { [unowned self] in report($0) })
     lazy var members = ClusterMembers(node: incarnations.current, space: space, connection: connection)
     var topics = ClusterTopics()
-    lazy var sink = ClusterSink(connection, shard: loop.shard, incarnations)
+    lazy var sink = ClusterSink(connection, shard: loop.shard)
     lazy var retained = RetainedRunner(
         plan, node: incarnations.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
         report: { [unowned self] in report($0) })
@@ -173,16 +173,7 @@ package final class ClusterRunner: ClusterParticipant {
             }
             batch.forEachMessage { message in
                 if let expiresAt = message.expiresAt, expiresAt <= now { return }
-                var carried = BusMessage(
-                    topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
-                    retain: message.retain, millisecondsLeft: message.expiresAt.map { $0 - now })
-                carried.isLogged = message.isLogged
-                (carried.change, carried.origin) = (message.change.number, message.origin)
-                if let dispatch = message.dispatch {
-                    carried.shares = dispatch.shares.map { GroupShare(node: NodeID($0.node), number: $0.number) }
-                    carried.hops = dispatch.hops
-                }
-                _ = bus.collect(carried, sink)
+                _ = bus.collect(message, now: now, sink)
             }
             bus.sendCollected(sink)
             if batch.logSerial != 0 { log?.append(batch.logged, serial: batch.logSerial, of: shard) }

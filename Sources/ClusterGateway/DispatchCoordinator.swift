@@ -160,11 +160,8 @@ final class ClusterSink: BusSink {
     var learned: [(news: [FromCluster], receipt: GroupReceipt?)] = []
     /// Messages whose topic or properties no client may send.
     private(set) var illegible: UInt64 = 0
-    private let incarnations: NodeIncarnations
 
-    init(_ connection: NATSConnection, shard: BrokerShard, _ incarnations: NodeIncarnations) {
-        (self.connection, self.shard, self.incarnations) = (connection, shard, incarnations)
-    }
+    init(_ connection: NATSConnection, shard: BrokerShard) { (self.connection, self.shard) = (connection, shard) }
 
     func subscribe(_ subject: [UInt8]) -> UInt64 {
         guard let pattern = SubjectPattern(subject) else { preconditionFailure("the lane asks for what is no subject") }
@@ -182,18 +179,8 @@ final class ClusterSink: BusSink {
         }
     }
 
-    func deliver(_ message: BusMessage, from node: NodeID) {
-        var delivered = ClusterMessage(
-            topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
-            retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ $0 },
-            isLogged: message.isLogged)
-        if message.change != 0 { delivered.change = RetainedChange(node: node.rawValue, number: message.change) }
-        delivered.origin = message.origin
-        delivered.dispatched = message.dispatched.map { names in
-            DispatchedGroups(names: names.map { ($0.shareName, $0.filter) }, hops: message.hops)
-        }
-        if message.dispatched == nil { delivered.undispatched = (by: node.rawValue, here: incarnations.current.rawValue) }
-        if !shard.received(delivered) { illegible += 1 }
+    func deliver(_ message: ClusterMessage) {
+        if !shard.received(message) { illegible += 1 }
     }
 
     func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {

@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import Cluster
 import MQTTCodec
 import NATSClient

@@ -1,4 +1,4 @@
-public import BrokerModel
+import BrokerModel
 import MQTTCodec
 
 /// Shared subscriptions of a cluster: each shard of each node knows how many members the groups have on other nodes,
@@ -101,7 +101,7 @@ extension ClusterDispatching {
                             ? LoggedShare(node: member.node, group: hash)
                             : LoggedShare(node: port.node, group: hash, member: member.sessionKey))
                 } else if member.isElsewhere {
-                    dispatch.shares.append((member.node, member.serial))
+                    dispatch.shares.append(GroupShare(node: member.node, number: member.serial))
                 } else {
                     shard.shareGroups.dispatchToMember(&publication, member, of: group)
                 }
@@ -160,7 +160,8 @@ extension ClusterDispatching {
     private func giveOn(_ publication: borrowing Publication, to member: GroupMember) {
         guard let cluster = shard.cluster else { return }
         guard publication.hops < Limits.clusterHopsMax else { return shard.drops.drop(.refused, DroppedMessage(publication)) }
-        cluster.pass(publication, GroupDispatch(shares: [(member.node, member.serial)], hops: publication.hops + 1))
+        let share = GroupShare(node: member.node, number: member.serial)
+        cluster.pass(publication, GroupDispatch(shares: [share], hops: publication.hops + 1))
     }
 }
 
@@ -182,34 +183,6 @@ public struct ClusterGroup: Sendable {
         (self.node, self.number, self.shareName, self.filter) = (node, number, shareName, filter)
         (self.connected, self.away) = (connected, away)
     }
-}
-
-/// To which nodes share groups dispatch a message.
-public struct GroupDispatch: Sendable {
-    /// The nodes that dispatch it when it comes, each with its number of the group; this one is not among them.
-    public var shares: [(node: UInt64, number: UInt32)]
-    /// How often the message was passed on from one node to another.
-    public var hops: UInt8
-    /// The nodes that dispatch it when they read it in the log.
-    public var logged: [LoggedShare]
-    /// Of what was passed on by the log: what it was there before, so that this is not dispatched again.
-    public var before = MessageName.none
-    /// Whether all others have had it before: it is for these groups alone. A node that takes another one's part over
-    /// passes on to its own members what has not gone from one node to another.
-    public var isPassedOn: Bool { hops > 0 || before != .none }
-
-    public init(shares: [(node: UInt64, number: UInt32)], hops: UInt8, logged: [LoggedShare] = []) {
-        (self.shares, self.hops, self.logged) = (shares, hops, logged)
-    }
-}
-
-/// The groups for which a message of another node is dispatched here.
-public struct DispatchedGroups: Sendable {
-    /// Each as ShareName and filter.
-    public var names: [(shareName: [UInt8], filter: [UInt8])]
-    public var hops: UInt8
-
-    public init(names: [(shareName: [UInt8], filter: [UInt8])], hops: UInt8) { (self.names, self.hops) = (names, hops) }
 }
 
 /// Messages that are left to members by way of the log, and are not in it yet, in the order of the serials of their

@@ -1,4 +1,4 @@
-import BrokerModel
+public import BrokerModel
 import MQTTCodec
 
 /// Retained messages of a cluster: its stream has the newest of each topic, and its order decides which that is.

@@ -1,4 +1,4 @@
-import BrokerModel
+public import BrokerModel
 import MQTTCodec
 
 /// What a shard's store has of a cluster.

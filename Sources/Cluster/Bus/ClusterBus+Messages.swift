@@ -1,3 +1,4 @@
+public import BrokerModel
 import Bytes
 internal import MQTTCodec
 
@@ -5,15 +6,15 @@ internal import MQTTCodec
 extension ClusterBus {
     /// Publishes a message of this node's clients to the other nodes. What follows on a topic leaves together, with
     /// `sendCollected` at the latest. Not for `$SYS`, which is each node's own.
-    public mutating func collect(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
+    public mutating func collect(_ message: ClusterMessage, now: UInt64, _ sink: some BusSink) -> Outcome {
         guard state != .detached else { return drop() }
-        let isNamed = message.change == 0 && space.write(topic: message.topic, to: &subject)
+        let isNamed = message.change == .none && space.write(topic: message.topic, to: &subject)
         if !isNamed { subject = space.overflow }
         envelope.removeAll(keepingCapacity: true)
-        message.encode(from: node, sequence: lastSequence + 1, withTopic: !isNamed, into: &envelope)
+        message.encode(from: node, sequence: lastSequence + 1, withTopic: !isNamed, now: now, into: &envelope)
         if state == .joining {
-            let shares = (message.shares ?? []).compactMap { share in
-                memories[share.node]?.name(of: share.number).map { (share: share, name: $0) }
+            let shares = (message.dispatch?.shares ?? []).compactMap { share in
+                memories[NodeID(share.node)]?.name(of: share.number).map { (share: share, name: $0) }
             }
             guard held.append(HeldMessage(subject: subject, payload: envelope, shares: shares)) else { return drop() }
             lastSequence += 1
@@ -56,16 +57,17 @@ extension ClusterBus {
             return take(nodeMessage, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
         }
         let isNamed = space.read(subject: subject, topic: &topic) && topic.withUnsafeBytes(TopicName.isLegal)
-        let isWhole = BusBatch.forEach(payload) { take($0, isNamed: isNamed, sink) }
+        let isWhole = BusBatch.forEach(payload) { take($0, isNamed: isNamed, now: now, sink) }
         if !isWhole { counters.illegible += 1 }
     }
 
     /// - Parameters:
     ///   - envelope: of one message.
     ///   - isNamed: whether `topic` is that of the subject.
+    ///   - now: as above.
     ///   - sink: as above.
-    private mutating func take(_ envelope: UnsafeRawBufferPointer, isNamed: Bool, _ sink: some BusSink) {
-        guard var decoded = BusMessage.decode(envelope) else {
+    private mutating func take(_ envelope: UnsafeRawBufferPointer, isNamed: Bool, now: UInt64, _ sink: some BusSink) {
+        guard var decoded = ClusterMessage.decode(envelope, now: now) else {
             counters.illegible += 1
             return
         }
@@ -79,13 +81,16 @@ extension ClusterBus {
             return
         }
         counters.received += 1
-        if let shares = decoded.message.shares {
-            decoded.message.dispatched = shares.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
+        if let dispatch = decoded.message.dispatch {
+            let names = dispatch.shares.filter { $0.node == node.rawValue }.compactMap { groups.name(of: $0.number) }
+            decoded.message.dispatched = DispatchedGroups(names, hops: dispatch.hops)
+        } else {
+            decoded.message.undispatched = (by: decoded.node.rawValue, here: node.rawValue)
         }
-        if decoded.hasTopic { return sink.deliver(decoded.message, from: decoded.node) }
+        if decoded.hasTopic { return sink.deliver(decoded.message) }
         topic.withUnsafeBytes { bytes in
             decoded.message.topic = bytes
-            sink.deliver(decoded.message, from: decoded.node)
+            sink.deliver(decoded.message)
         }
     }
 
@@ -98,33 +103,33 @@ extension ClusterBus {
 
     /// Sends what was held. Where a node that was chosen is gone since, or has no member any more, another one is
     /// chosen.
-    mutating func leave(_ held: HeldMessage, _ sink: some BusSink) {
+    mutating func leave(_ held: HeldMessage, now: UInt64, _ sink: some BusSink) {
         let peers = peers
         let stale = held.shares.filter {
-            !peers.contains($0.share.node) || memories[$0.share.node]?.number(of: $0.name) != $0.share.number
+            !peers.contains(NodeID($0.share.node)) || memories[NodeID($0.share.node)]?.number(of: $0.name) != $0.share.number
         }
         guard !stale.isEmpty else { return send(held.subject, held.payload, sink) }
         held.payload.withUnsafeBytes { bytes in
-            guard let decoded = BusMessage.decode(bytes) else { return }
+            guard let decoded = ClusterMessage.decode(bytes, now: now), var dispatch = decoded.message.dispatch else { return }
             var message = decoded.message
-            var shares = (message.shares ?? []).filter { share in !stale.contains { $0.share == share } }
+            dispatch.shares.removeAll { share in stale.contains { $0.share == share } }
             var here: [ShareGroupName] = []
             for (_, name) in stale {
                 guard let chosen = choose(name, turn: decoded.sequence) else { continue }
-                if chosen.node == node { here.append(name) } else { shares.append(chosen) }
+                if chosen.node == node.rawValue { here.append(name) } else { dispatch.shares.append(chosen) }
             }
-            message.shares = shares
+            message.dispatch = dispatch
             envelope.removeAll(keepingCapacity: true)
-            message.encode(from: node, sequence: decoded.sequence, withTopic: decoded.hasTopic, into: &envelope)
+            message.encode(from: node, sequence: decoded.sequence, withTopic: decoded.hasTopic, now: now, into: &envelope)
             send(held.subject, envelope, sink)
             guard !here.isEmpty else { return }
             // For these groups alone, as if another node had passed it on.
-            (message.dispatched, message.hops) = (here, max(1, message.hops))
-            if decoded.hasTopic { return sink.deliver(message, from: node) }
+            message.dispatched = DispatchedGroups(here, hops: max(1, dispatch.hops))
+            if decoded.hasTopic { return sink.deliver(message) }
             guard held.subject.withUnsafeBytes({ space.read(subject: $0, topic: &topic) }) else { return }
             topic.withUnsafeBytes { bytes in
                 message.topic = bytes
-                sink.deliver(message, from: node)
+                sink.deliver(message)
             }
         }
     }
@@ -132,12 +137,12 @@ extension ClusterBus {
     /// The node whose turn it is in a share group, by what all nodes have told: one with a connected member, if there
     /// is any, by turns of members. The number of this node says nothing; nil if there is no member.
     func choose(_ name: ShareGroupName, turn: UInt64) -> GroupShare? {
-        var sizes = [(share: GroupShare(node: node, number: 0), size: groups.size(of: name))]
+        var sizes = [(share: GroupShare(node: node.rawValue, number: 0), size: groups.size(of: name))]
         for peer in peers.sorted() {
             guard let memory = memories[peer], let number = memory.number(of: name), let size = memory.size(of: name) else {
                 continue
             }
-            sizes.append((GroupShare(node: peer, number: number), size))
+            sizes.append((GroupShare(node: peer.rawValue, number: number), size))
         }
         for part in [\GroupSize.connected, \GroupSize.away] {
             let sum = sizes.reduce(0) { $0 + $1.size[keyPath: part] }
@@ -170,6 +175,10 @@ extension ClusterBus {
             }
         }
     }
+}
+
+extension DispatchedGroups {
+    init(_ names: [ShareGroupName], hops: UInt8) { self.init(names: names.map { ($0.shareName, $0.filter) }, hops: hops) }
 }
 
 /// A message that waits for the bus to open.
@@ -207,7 +216,7 @@ struct HeldMessages {
 ///
 ///     2 │ (length │ envelope of a message)*
 ///
-/// One alone is the envelope itself. Lengths are variable integers, as in `BusMessage`.
+/// One alone is the envelope itself. Lengths are variable integers, as in it.
 struct BusBatch {
     static let kind: UInt8 = 2
 

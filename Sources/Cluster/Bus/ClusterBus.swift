@@ -377,7 +377,7 @@ extension ClusterBus {
         guard state != .detached, listed != nil else { return report(sink) }
         if state == .joining, fences.currentNumber == nil {
             state = .open
-            for message in held.take() { leave(message, sink) }
+            for message in held.take() { leave(message, now: now, sink) }
             sink.opened()
         }
         while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }

@@ -105,14 +105,6 @@ public struct ShareGroupName: Hashable, Sendable {
     public init(shareName: [UInt8], filter: [UInt8]) { (self.shareName, self.filter) = (shareName, filter) }
 }
 
-/// A node's share group whose turn it is with a message, by the number that the node has given it.
-public struct GroupShare: Equatable, Sendable {
-    public var node: NodeID
-    public var number: UInt32
-
-    public init(node: NodeID, number: UInt32) { (self.node, self.number) = (node, number) }
-}
-
 /// What a node has been told of another one's share groups.
 ///
 /// Messages may overtake each other when a node changes its server: what a message says is taken if it says more than

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 import Testing
 
@@ -20,7 +21,9 @@ struct BusBatchTests {
         Array(topic.utf8).withUnsafeBytes { topic in
             Array(payload.utf8).withUnsafeBytes { payload in
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                #expect(bus.collect(BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce), sink) == .sent)
+                let message = ClusterMessage(
+                    topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
+                #expect(bus.collect(message, now: 0, sink) == .sent)
             }
         }
     }
@@ -48,7 +51,7 @@ struct BusBatchTests {
         // A second copy is one of each.
         receive(&receiver, "t.a", sink.payloads[0])
         #expect(sink.take() == [] && receiver.counters.copies == 3 && receiver.counters.illegible == 0)
-        #expect(sink.payloads[1].withUnsafeBytes { BusMessage.decode($0) } != nil, "one alone stands by itself")
+        #expect(sink.payloads[1].withUnsafeBytes { ClusterMessage.decode($0, now: 0) } != nil, "one alone stands by itself")
     }
 
     @Test(arguments: [60, 100, .max]) func `no more leaves together than the servers take at once`(bytesMax: Int) {

@@ -1,3 +1,4 @@
+import BrokerModel
 import Bytes
 import MQTTCodec
 
@@ -122,9 +123,10 @@ final class BusNode: EngineClient, BusSink {
         topic.bytes.withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
-                message.shares = shares
-                _ = bus.collect(message, self)
+                var message = ClusterMessage(
+                    topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
+                message.dispatch = shares.map { GroupDispatch(shares: $0, hops: 0) }
+                _ = bus.collect(message, now: clock.milliseconds, self)
             }
         }
     }
@@ -173,7 +175,7 @@ final class BusNode: EngineClient, BusSink {
             }
             var left = turn - here.count
             for (node, news) in others {
-                if left < news.size.connected { return GroupShare(node: node, number: news.number) }
+                if left < news.size.connected { return GroupShare(node: node.rawValue, number: news.number) }
                 left -= news.size.connected
             }
             return nil
@@ -181,10 +183,11 @@ final class BusNode: EngineClient, BusSink {
     }
 
     private func dispatch(
-        _ number: UInt64, _ topic: TopicName, _ dispatched: [ShareGroupName]?, _ hops: UInt8, from publisher: NodeID
+        _ number: UInt64, _ topic: TopicName, _ dispatched: DispatchedGroups?, from publisher: NodeID?
     ) {
+        let hops = dispatched?.hops ?? 0
         let names =
-            dispatched
+            dispatched?.names.map { ShareGroupName(shareName: $0.shareName, filter: $0.filter) }
             ?? Set(members.map(\.name)).filter { name in
                 let others = (elsewhere[name] ?? [:]).keys
                 return others.allSatisfy { $0 > id || $0 == publisher } && TopicFilter(name.filter)?.matches(topic) ?? false
@@ -197,7 +200,7 @@ final class BusNode: EngineClient, BusSink {
                 guard !others.isEmpty else { continue }
                 let (node, news) = others[clock.random.below(others.count)]
                 // In front of what it says to have learned.
-                pass(number, topic, GroupShare(node: node, number: news.number), hops + 1)
+                pass(number, topic, GroupShare(node: node.rawValue, number: news.number), hops + 1)
             } else {
                 world.gaveUp(number)
             }
@@ -212,9 +215,10 @@ final class BusNode: EngineClient, BusSink {
         topic.bytes.withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
-                (message.shares, message.hops) = ([share], hops)
-                _ = bus.collect(message, self)
+                var message = ClusterMessage(
+                    topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
+                message.dispatch = GroupDispatch(shares: [share], hops: hops)
+                _ = bus.collect(message, now: clock.milliseconds, self)
                 bus.sendCollected(self)
             }
         }
@@ -284,19 +288,19 @@ final class BusNode: EngineClient, BusSink {
         guard let connection, connection.isOpen else { return }
         connection.publish(text(subject), reply: text(reply), payload: Array(payload))
         _ = BusBatch.forEach(payload) { envelope in
-            guard let decoded = BusMessage.decode(envelope) else { return }
+            guard let decoded = ClusterMessage.decode(envelope, now: 0) else { return }
             let number = decoded.message.payload.reduce(0) { $0 << 8 | UInt64($1) }
             world.left(number)
             for node in world.nodes where node !== self && !node.isReachable(from: connection.server) { node.miss(number) }
         }
     }
 
-    func deliver(_ message: BusMessage, from node: NodeID) {
+    func deliver(_ message: ClusterMessage) {
         let number = message.payload.reduce(0) { $0 << 8 | UInt64($1) }
         guard let topic = TopicName(message.topic) else { return world.fail("a topic is none") }
-        let (dispatched, hops) = (message.dispatched, message.hops)
-        learn { [self] in if isRunning { dispatch(number, topic, dispatched, hops, from: node) } }
-        guard message.hops == 0 else { return }
+        let (dispatched, publisher) = (message.dispatched, message.undispatched.map { NodeID($0.by) })
+        learn { [self] in if isRunning { dispatch(number, topic, dispatched, from: publisher) } }
+        guard dispatched?.hops ?? 0 == 0 else { return }
         for client in clients where client.filter.matches(topic) { world.received(client, number) }
     }
 

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 import Testing
 
@@ -30,8 +31,8 @@ final class RecordedBus: BusSink {
         counts.append(count)
     }
 
-    func deliver(_ message: BusMessage, from node: NodeID) {
-        let groups = message.hops == 0 ? "" : " to \(message.dispatched?.count ?? 0)"
+    func deliver(_ message: ClusterMessage) {
+        let groups = message.dispatched.map { $0.hops == 0 ? "" : " to \($0.names.count)" } ?? ""
         lines.append("MSG \(text(message.topic)) \(text(message.payload))\(groups)")
     }
 
@@ -107,15 +108,16 @@ struct ClusterBusTests {
     private func publish(_ bus: inout ClusterBus, _ topic: String, shares: [GroupShare]? = nil) -> ClusterBus.Outcome {
         Array(topic.utf8).withUnsafeBytes { topic in
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atMostOnce)
-            message.shares = shares
+            var message = ClusterMessage(
+                topic: topic, properties: none, payload: none, qos: .atMostOnce, retain: false, expiresAt: nil)
+            message.dispatch = shares.map { GroupDispatch(shares: $0, hops: 0) }
             defer { bus.sendCollected(sink) }
-            return bus.collect(message, sink)
+            return bus.collect(message, now: 0, sink)
         }
     }
 
     private func shares(_ payload: [UInt8]?) -> [GroupShare]? {
-        (payload ?? []).withUnsafeBytes { BusMessage.decode($0)?.message.shares }
+        (payload ?? []).withUnsafeBytes { ClusterMessage.decode($0, now: 0)?.message.dispatch?.shares }
     }
 
     @Test func `a node that goes on as another one listens where that is written to`() {
@@ -156,13 +158,13 @@ struct ClusterBusTests {
         bus.attached(now: 1, sink)
         if others == 2 { _ = bus.members(of: group, part: 0, GroupSize(connected: 1), now: 1, sink) }
         _ = sink.take()
-        #expect(publish(&bus, "a", shares: [GroupShare(node: gone, number: 7)]) == .held)
+        #expect(publish(&bus, "a", shares: [GroupShare(node: gone.rawValue, number: 7)]) == .held)
         answer(&bus, from: there)
         #expect(bus.state == .joining)
         bus.live([there], now: 2, sink)
         let lines = sink.take()
         #expect(lines.contains("PUB t.a") && lines.contains("MSG a  to 1") == (others == 2))
-        #expect(sink.payloads.lazy.compactMap(shares).last == (others == 1 ? [GroupShare(node: there, number: 9)] : []))
+        #expect(sink.payloads.lazy.compactMap(shares).last == (others == 1 ? [GroupShare(node: there.rawValue, number: 9)] : []))
     }
 
     @Test func `SUBACK waits for members that others have to know of, not for how many there are`() {
@@ -309,8 +311,8 @@ struct ClusterBusTests {
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             let text = Array("\(sequence)".utf8)
             text.withUnsafeBytes {
-                BusMessage(topic: none, properties: none, payload: $0, qos: .atMostOnce)
-                    .encode(from: NodeID(node), sequence: sequence, withTopic: false, into: &bytes)
+                ClusterMessage(topic: none, properties: none, payload: $0, qos: .atMostOnce, retain: false, expiresAt: nil)
+                    .encode(from: NodeID(node), sequence: sequence, withTopic: false, now: 0, into: &bytes)
             }
             return bytes
         }

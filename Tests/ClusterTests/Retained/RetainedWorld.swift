@@ -1,3 +1,4 @@
+import BrokerModel
 import Bytes
 import MQTTCodec
 import NATSClient

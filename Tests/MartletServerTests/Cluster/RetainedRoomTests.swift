@@ -1,3 +1,4 @@
+import BrokerModel
 import Cluster
 import Configuration
 import MQTTCodec

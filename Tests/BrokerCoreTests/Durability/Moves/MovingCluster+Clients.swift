@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import MQTTCodec
 import MartletTestKit
 import TestBasics

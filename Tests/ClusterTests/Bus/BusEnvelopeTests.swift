@@ -1,10 +1,11 @@
+import BrokerModel
 import Bytes
 import MQTTCodec
 import Testing
 
 @testable import Cluster
 
-struct BusMessageTests {
+struct BusEnvelopeTests {
     private func encode(_ topic: String, qos: QoS = .atMostOnce, retain: Bool = false, left: UInt64? = nil, withTopic: Bool)
         -> [UInt8]
     {
@@ -12,9 +13,10 @@ struct BusMessageTests {
         Array(topic.utf8).withUnsafeBytes { topic in
             ([9, 9] as [UInt8]).withUnsafeBytes { properties in
                 Array("payload".utf8).withUnsafeBytes { payload in
-                    let message = BusMessage(
-                        topic: topic, properties: properties, payload: payload, qos: qos, retain: retain, millisecondsLeft: left)
-                    message.encode(from: NodeID(7), sequence: 300, withTopic: withTopic, into: &bytes)
+                    let message = ClusterMessage(
+                        topic: topic, properties: properties, payload: payload, qos: qos, retain: retain,
+                        expiresAt: left.map { 1000 + $0 })
+                    message.encode(from: NodeID(7), sequence: 300, withTopic: withTopic, now: 1000, into: &bytes)
                 }
             }
         }
@@ -35,21 +37,22 @@ struct BusMessageTests {
 
     @Test func `an envelope is read as it was written, and no part of one is`() {
         for (qos, retain, left, withTopic) in [
-            (QoS.atMostOnce, false, nil, false), (.atLeastOnce, true, UInt64.max, true), (.exactlyOnce, false, 0, true),
+            (QoS.atMostOnce, false, nil, false), (.atLeastOnce, true, UInt64.max - 1000, true), (.exactlyOnce, false, 0, true),
         ] {
             let bytes = encode("a/b", qos: qos, retain: retain, left: left, withTopic: withTopic)
             bytes.withUnsafeBytes { all in
-                guard let decoded = BusMessage.decode(all) else {
+                guard let decoded = ClusterMessage.decode(all, now: 500) else {
                     Issue.record("not read")
                     return
                 }
                 #expect(decoded.node == NodeID(7) && decoded.sequence == 300 && decoded.hasTopic == withTopic)
-                #expect(decoded.message.qos == qos && decoded.message.retain == retain && decoded.message.millisecondsLeft == left)
+                #expect(decoded.message.qos == qos && decoded.message.retain == retain)
+                #expect(decoded.message.expiresAt == left.map { 500 + $0 }, "the nodes' clocks differ")
                 #expect(decoded.message.payload.elementsEqual("payload".utf8))
                 #expect(decoded.message.topic.count == (withTopic ? 3 : 0))
                 // The payload is what follows: any shorter envelope lacks a part, down to where that begins.
                 for count in 0..<(all.count - 7) {
-                    #expect(BusMessage.decode(UnsafeRawBufferPointer(rebasing: all[..<count])) == nil)
+                    #expect(ClusterMessage.decode(UnsafeRawBufferPointer(rebasing: all[..<count]), now: 0) == nil)
                 }
             }
         }
@@ -59,21 +62,24 @@ struct BusMessageTests {
     func `what begins otherwise is no envelope`(_ first: UInt8) {
         var bytes = encode("a", withTopic: true)
         bytes[0] = first
-        bytes.withUnsafeBytes { #expect(BusMessage.decode($0) == nil) }
+        bytes.withUnsafeBytes { #expect(ClusterMessage.decode($0, now: 0) == nil) }
     }
 
     @Test func `who dispatches a message stands in its envelope, and no part of it is read`() {
         var bytes: [UInt8] = []
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        var message = BusMessage(topic: none, properties: none, payload: none, qos: .atLeastOnce)
-        message.shares = [GroupShare(node: NodeID(1), number: 300), GroupShare(node: NodeID(2), number: 0)]
-        message.hops = 2
-        message.encode(from: NodeID(7), sequence: 1, withTopic: false, into: &bytes)
+        var message = ClusterMessage(
+            topic: none, properties: none, payload: none, qos: .atLeastOnce, retain: false, expiresAt: nil)
+        let shares = [GroupShare(node: 1, number: 300), GroupShare(node: 2, number: 0)]
+        message.dispatch = GroupDispatch(shares: shares, hops: 2)
+        message.encode(from: NodeID(7), sequence: 1, withTopic: false, now: 0, into: &bytes)
         #expect(bytes == [1, 129, 0, 0, 0, 0, 0, 0, 0, 7, 1, 2, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0])
         bytes.withUnsafeBytes { all in
-            let decoded = BusMessage.decode(all)
-            #expect(decoded?.message.shares == message.shares && decoded?.message.hops == 2)
-            for count in 0..<all.count { #expect(BusMessage.decode(UnsafeRawBufferPointer(rebasing: all[..<count])) == nil) }
+            let dispatch = ClusterMessage.decode(all, now: 0)?.message.dispatch
+            #expect(dispatch?.shares == shares && dispatch?.hops == 2)
+            for count in 0..<all.count {
+                #expect(ClusterMessage.decode(UnsafeRawBufferPointer(rebasing: all[..<count]), now: 0) == nil)
+            }
         }
     }
 
@@ -82,7 +88,7 @@ struct BusMessageTests {
         for flags in [3, 64, 128] as [UInt8] {
             var bytes = encode("a", withTopic: false)
             bytes[1] = flags
-            bytes.withUnsafeBytes { #expect(BusMessage.decode($0) == nil) }
+            bytes.withUnsafeBytes { #expect(ClusterMessage.decode($0, now: 0) == nil) }
         }
     }
 

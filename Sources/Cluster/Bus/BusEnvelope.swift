@@ -1,5 +1,6 @@
+public import BrokerModel
 import Bytes
-public import MQTTCodec
+internal import MQTTCodec
 
 /// A message on the bus, where it lies: the pointers are valid during the call that is given it.
 ///
@@ -9,70 +10,32 @@ public import MQTTCodec
 /// The first byte tells one message from several, see `BusBatch`. Numbers without a size are variable integers of seven
 /// bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it expires, 4 the topic stands inside, 5 it
 /// is logged, 6 it changes what is retained, 7 it says who dispatches it to members of share groups; without that each
-/// node dispatches to its own.
-public struct BusMessage {
-    public var topic: UnsafeRawBufferPointer
-    /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
-    public var properties: UnsafeRawBufferPointer
-    public var payload: UnsafeRawBufferPointer
-    public var qos: QoS
-    public var retain: Bool
-    /// Milliseconds that are left of its life; nil if it does not expire. Not a point in time, because the nodes'
-    /// clocks differ.
-    public var millisecondsLeft: UInt64?
-    /// Whether the log has the message as well: lasting sessions get it from there.
-    public var isLogged = false
-    /// Of a message to be retained: the number of the change among its node's, by which the stream of retained messages
-    /// has it; else 0. Every node gets it then, whatever it wants.
-    public var change: UInt64 = 0
-    /// The publisher of a message to be retained, encoded by the broker.
-    public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// The nodes whose turn it is in the share groups that the publisher's node knows; nil if that knows of none, and
-    /// each node dispatches to its own.
-    public var shares: [GroupShare]?
-    /// How often nodes have passed the message on to others because they had no member left. If it is not 0, the
-    /// message is for the shares alone.
-    public var hops: UInt8 = 0
-    /// On its arrival: the share groups of this node whose turn it is; nil if it is to dispatch to its own.
-    public internal(set) var dispatched: [ShareGroupName]?
-
-    public init(
-        topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS,
-        retain: Bool = false, millisecondsLeft: UInt64? = nil
-    ) {
-        self.topic = topic
-        self.properties = properties
-        self.payload = payload
-        self.qos = qos
-        self.retain = retain
-        self.millisecondsLeft = millisecondsLeft
-    }
-}
-
-extension BusMessage {
+/// node dispatches to its own. What is left of a message's life travels, and no point in time, because the nodes'
+/// clocks differ. One that changes what is retained every node gets, whatever it wants.
+extension ClusterMessage {
     private static let kind: UInt8 = 1
 
     /// Appends the message's envelope, in front of which nothing may stand.
-    func encode(from node: NodeID, sequence: UInt64, withTopic: Bool, into bytes: inout [UInt8]) {
+    func encode(from node: NodeID, sequence: UInt64, withTopic: Bool, now: UInt64, into bytes: inout [UInt8]) {
         bytes.append(Self.kind)
         bytes.append(
-            qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (withTopic ? 16 : 0) | (isLogged ? 32 : 0)
-                | (change == 0 ? 0 : 64) | (shares == nil ? 0 : 128))
+            qos.rawValue | (retain ? 4 : 0) | (expiresAt == nil ? 0 : 8) | (withTopic ? 16 : 0) | (isLogged ? 32 : 0)
+                | (change == .none ? 0 : 64) | (dispatch == nil ? 0 : 128))
         VariableInteger.append(fixed64: node.rawValue, to: &bytes)
         VariableInteger.append(sequence, to: &bytes)
-        if let shares {
-            bytes.append(hops)
-            VariableInteger.append(UInt64(shares.count), to: &bytes)
-            for share in shares {
-                VariableInteger.append(fixed64: share.node.rawValue, to: &bytes)
+        if let dispatch {
+            bytes.append(dispatch.hops)
+            VariableInteger.append(UInt64(dispatch.shares.count), to: &bytes)
+            for share in dispatch.shares {
+                VariableInteger.append(fixed64: share.node, to: &bytes)
                 VariableInteger.append(UInt64(share.number), to: &bytes)
             }
         }
-        if let millisecondsLeft { VariableInteger.append(millisecondsLeft, to: &bytes) }
+        if let expiresAt { VariableInteger.append(expiresAt - min(expiresAt, now), to: &bytes) }
         VariableInteger.append(counted: properties, to: &bytes)
         if withTopic { VariableInteger.append(counted: topic, to: &bytes) }
-        if change != 0 {
-            VariableInteger.append(change, to: &bytes)
+        if change != .none {
+            VariableInteger.append(change.number, to: &bytes)
             VariableInteger.append(counted: origin, to: &bytes)
         }
         bytes.append(contentsOf: payload)
@@ -80,27 +43,27 @@ extension BusMessage {
 
     /// An envelope's message, and whose it is. The topic is empty unless it stands inside.
     struct Decoded {
-        var message: BusMessage
+        var message: ClusterMessage
         let node: NodeID
         let sequence: UInt64
         let hasTopic: Bool
     }
 
     /// Reads an envelope; nil if it is none.
-    static func decode(_ envelope: UnsafeRawBufferPointer) -> Decoded? {
+    static func decode(_ envelope: UnsafeRawBufferPointer, now: UInt64) -> Decoded? {
         var reader = EnvelopeReader(envelope)
         guard reader.byte() == kind, let flags = reader.byte(), let qos = QoS(rawValue: flags & 3), let node = reader.fixed64(),
             let sequence = reader.integer()
         else { return nil }
-        var (hops, shares): (UInt8, [GroupShare]?) = (0, nil)
+        var dispatch: GroupDispatch?
         if flags & 128 != 0 {
-            guard let some = reader.byte(), let read = readShares(&reader) else { return nil }
-            (hops, shares) = (some, read)
+            guard let hops = reader.byte(), let shares = readShares(&reader) else { return nil }
+            dispatch = GroupDispatch(shares: shares, hops: hops)
         }
-        var millisecondsLeft: UInt64?
+        var expiresAt: UInt64?
         if flags & 8 != 0 {
             guard let left = reader.integer() else { return nil }
-            millisecondsLeft = left
+            expiresAt = now &+ left
         }
         guard let properties = reader.counted() else { return nil }
         var topic = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -108,17 +71,15 @@ extension BusMessage {
             guard let inside = reader.counted() else { return nil }
             topic = inside
         }
-        var (change, origin): (UInt64, UnsafeRawBufferPointer) = (0, UnsafeRawBufferPointer(start: nil, count: 0))
+        var (change, origin) = (RetainedChange.none, UnsafeRawBufferPointer(start: nil, count: 0))
         if flags & 64 != 0 {
             guard let number = reader.integer(), number > 0, let bytes = reader.counted() else { return nil }
-            (change, origin) = (number, bytes)
+            (change, origin) = (RetainedChange(node: node, number: number), bytes)
         }
-        var message = BusMessage(
-            topic: topic, properties: properties, payload: reader.rest, qos: qos, retain: flags & 4 != 0,
-            millisecondsLeft: millisecondsLeft)
-        message.isLogged = flags & 32 != 0
-        (message.change, message.origin) = (change, origin)
-        (message.hops, message.shares) = (hops, shares)
+        var message = ClusterMessage(
+            topic: topic, properties: properties, payload: reader.rest, qos: qos, retain: flags & 4 != 0, expiresAt: expiresAt,
+            isLogged: flags & 32 != 0)
+        (message.change, message.origin, message.dispatch) = (change, origin, dispatch)
         return Decoded(message: message, node: NodeID(node), sequence: sequence, hasTopic: flags & 16 != 0)
     }
 
@@ -128,7 +89,7 @@ extension BusMessage {
         // Each takes bytes, so that a large count ends where these do.
         for _ in 0..<count {
             guard let node = reader.fixed64(), let number = reader.integer().flatMap({ UInt32(exactly: $0) }) else { return nil }
-            shares.append(GroupShare(node: NodeID(node), number: number))
+            shares.append(GroupShare(node: node, number: number))
         }
         return shares
     }
@@ -156,7 +117,7 @@ public protocol BusSink: AnyObject {
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int)
 
     /// Delivers a message of another node to the subscribers here. It is valid during the call.
-    func deliver(_ message: BusMessage, from node: NodeID)
+    func deliver(_ message: ClusterMessage)
 
     /// Tells the shards how many members of share groups another node has.
     ///
