@@ -253,7 +253,7 @@ final class AccessBucket {
         guard let request else { return failed(purpose, "a name cannot be a subject's") }
         lastRequest += 1
         do throws(NATSRefusal) {
-            try connection.request(request, token: Self.tokens | lastRequest, within: Limits.accessAnswerMillisecondsMax)
+            try connection.request(request, token: Asker.access.token(lastRequest), within: Limits.accessAnswerMillisecondsMax)
             requests[lastRequest] = purpose
         } catch {
             switch error {
@@ -265,10 +265,9 @@ final class AccessBucket {
         }
     }
 
-    /// Takes an answer. Returns whether it was one to a request of this bucket.
-    func answered(_ token: UInt64, _ answer: NATSAnswer, now: UInt64) -> Bool {
-        guard token & Self.tokens != 0 else { return false }
-        guard let purpose = requests.removeValue(forKey: token & ~Self.tokens) else { return true }
+    /// Takes the answer to a request.
+    func answered(_ request: UInt64, _ answer: NATSAnswer, now: UInt64) {
+        guard let purpose = requests.removeValue(forKey: request) else { return }
         switch answer {
         case .message(let message):
             do throws(JetStreamError) {
@@ -276,13 +275,12 @@ final class AccessBucket {
                 stored(purpose, UInt64(clamping: members["seq"]?.integer ?? 0), now: now)
             } catch {
                 // Another entry has come first: it is on its way here.
-                if case .head = purpose, error.isConflict { return true }
+                if case .head = purpose, error.isConflict { return }
                 if error.isPassing, !error.lacksRoom { unanswered(purpose) } else { failed(purpose, "JetStream: \(error)") }
             }
         case .nobody, .late, .lost: unanswered(purpose)
         }
         perform(now: now)
-        return true
     }
 
     private func stored(_ purpose: Request, _ number: UInt64, now: UInt64) {
@@ -312,9 +310,6 @@ final class AccessBucket {
     }
 
     private var prefix: String { "$KV.\(name)." }
-
-    /// Numbers of requests that are this bucket's.
-    private static let tokens: UInt64 = 1 << 62
 }
 
 extension Limits {

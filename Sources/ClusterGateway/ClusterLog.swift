@@ -34,9 +34,9 @@ final class ClusterLog {
     var partitions: [LogPartition] = []
     var ledger: BatchLedger
     var counters = Counters()
-    /// The records that JetStream was asked to store, by the token of the request.
+    /// The records that JetStream was asked to store, by the number of the request.
     var asked: [UInt64: (partition: Int, queue: Int, number: UInt64)] = [:]
-    var lastToken: UInt64 = 0
+    var lastRequest: UInt64 = 0
     /// The records that could not even be sent, with the answers that count for them.
     var unasked: [(partition: Int, queue: Int, number: UInt64, answer: LogAnswer)] = []
     var isSettling = false
@@ -399,15 +399,14 @@ extension ClusterLog {
         for reader in ready { reader.then() }
     }
 
-    /// What has become of a request; false if it was another's.
-    func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
-        guard let (index, queue, number) = asked.removeValue(forKey: token) else { return false }
+    /// Takes what has become of a request; nothing happens if nobody waits for that any more.
+    func answered(_ request: UInt64, _ answer: NATSAnswer) {
+        guard let (index, queue, number) = asked.removeValue(forKey: request) else { return }
         let partition = partitions[index]
         if let answer = read(answer, partition) {
             partition.writer.answered(queue: queue, number: number, answer, now: now, self)
         }
         settle()
-        return true
     }
 
     /// Reads an answer; nil if it says nothing about the record.
@@ -480,14 +479,14 @@ extension ClusterLog {
 /// What the writers of the partitions want.
 extension ClusterLog: Cluster.LogSink {
     func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64) {
-        lastToken += 1
+        lastRequest += 1
         let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
         guard let request = JetStreamRequest.publish(partitions[partition].subject, expectation, payload: record) else {
             preconditionFailure("an identifier has no line break")
         }
         do throws(NATSRefusal) {
-            try connection.request(request, token: lastToken, within: Limits.logAnswerMillisecondsMax)
-            asked[lastToken] = (partition, queue, number)
+            try connection.request(request, token: Asker.log.token(lastRequest), within: Limits.logAnswerMillisecondsMax)
+            asked[lastRequest] = (partition, queue, number)
         } catch {
             var answer = LogAnswer.unavailable
             if case .tooLarge(let bytesMax) = error {

@@ -27,9 +27,9 @@ final class ClusterMembers {
     private var asks = false
     /// By the token of the control thread.
     private var gatherings: [UInt64: Gathering] = [:]
-    /// By the token of a request to one node.
+    /// By the number of a request to one node.
     private var requests: [UInt64: (gathering: UInt64, place: Int)] = [:]
-    private var lastRequest = ClusterMembers.firstToken
+    private var lastRequest: UInt64 = 0
     /// Where the answers to others' questions go, by their numbers.
     private var asked: [UInt64: Subject] = [:]
     private var lastAsked: UInt64 = 0
@@ -168,7 +168,7 @@ final class ClusterMembers {
             lastRequest += 1
             do throws(NATSRefusal) {
                 try connection.request(
-                    subject, payload: payload, token: lastRequest, within: Limits.nodeAnswerMillisecondsMax)
+                    subject, payload: payload, token: Asker.members.token(lastRequest), within: Limits.nodeAnswerMillisecondsMax)
                 requests[lastRequest] = (token, place)
                 gathering.missing += 1
             } catch {
@@ -182,8 +182,8 @@ final class ClusterMembers {
     }
 
     /// Takes the answer to a request. Returns all nodes' reports if it was the last one.
-    func answered(_ token: UInt64, _ answer: NATSAnswer) -> (token: UInt64, reports: [NodeReport])? {
-        guard let request = requests.removeValue(forKey: token), var gathering = gatherings.removeValue(forKey: request.gathering)
+    func answered(_ number: UInt64, _ answer: NATSAnswer) -> (token: UInt64, reports: [NodeReport])? {
+        guard let request = requests.removeValue(forKey: number), var gathering = gatherings.removeValue(forKey: request.gathering)
         else { return nil }
         if case .message(let message) = answer {
             gathering.answers[request.place].answer = message.payload.withUnsafeBytes { NodeAnswer(reading: $0) }
@@ -193,12 +193,6 @@ final class ClusterMembers {
         gatherings[request.gathering] = gathering
         return nil
     }
-
-    /// Tokens from here on are this one's, up to those of the other parts: `AccessBucket` has the next bit, and
-    /// `RetainedRunner` the one behind.
-    private static let firstToken: UInt64 = 1 << 61
-
-    static func isToken(_ token: UInt64) -> Bool { token >> 61 == 1 }
 
     private static let busy = NodeAnswer(status: 503, body: [])
 }

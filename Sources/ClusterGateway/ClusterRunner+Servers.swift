@@ -79,23 +79,25 @@ extension ClusterRunner: NATSListener {
     }
 
     package func answered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard !ClusterMembers.isToken(token) else {
-            if let (token, reports) = members.answered(token, answer) {
-                loop.control?.post(.clusterAnswered(token: token, reports))
-            }
-            return
-        }
-        if RetainedRunner.isToken(token) {
-            retained.answered(token, answer)
+        let (asker, number) = Asker.of(token)
+        switch asker {
+        case .lease: leaseAnswered(answer)
+        case .log:
+            log?.answered(number, answer)
             sessions?.goOnWithWills()
-            return settle()
-        }
-        if log?.answered(token, answer) ?? false {
+        case .retained:
+            retained.answered(number, answer)
             sessions?.goOnWithWills()
-            return
+            settle()
+        case .records, .messages, .wills: sessions?.answered(asker, number, answer)
+        case .access: access.answered(number, answer, now: now)
+        case .members:
+            guard let (token, reports) = members.answered(number, answer) else { return }
+            loop.control?.post(.clusterAnswered(token: token, reports))
         }
-        if access.answered(token, answer, now: now) { return }
-        if sessions?.answered(token, answer) ?? false { return }
+    }
+
+    private func leaseAnswered(_ answer: NATSAnswer) {
         guard let info = connection.session.info else { return }
         let outcome = leases.answered(answer, now: now, info: info)
         if let error = leases.takeRefusal() { refusals.refused(leases.streamName, error) }
@@ -141,7 +143,7 @@ extension ClusterRunner: NATSListener {
     func renew() {
         guard let info = connection.session.info, let request = leases.next(now: now, info: info) else { return }
         do throws(NATSRefusal) {
-            try connection.request(request, token: 0, within: Limits.leaseAnswerMillisecondsMax)
+            try connection.request(request, token: Asker.lease.token(0), within: Limits.leaseAnswerMillisecondsMax)
         } catch {
             _ = leases.answered(.late, now: now, info: info)
         }

@@ -4,6 +4,26 @@ import NATSClient
 import Platform
 import ServerLoops
 
+/// Which part of a node's gateway has asked the servers: it stands in the token of the request, with the number by
+/// which that part knows it.
+enum Asker: UInt64 {
+    case lease
+    case log
+    case retained
+    case records
+    case messages
+    case wills
+    case access
+    case members
+
+    func token(_ number: UInt64) -> UInt64 { rawValue << 60 | number }
+
+    static func of(_ token: UInt64) -> (Asker, number: UInt64) {
+        guard let asker = Asker(rawValue: token >> 60) else { preconditionFailure("a token that nobody has made") }
+        return (asker, token & (1 << 60 - 1))
+    }
+}
+
 /// What the parts of a node's gateway need of the gateway itself, and by it of each other.
 ///
 /// `ClusterRunner` is it, and owns the parts; they hold it `unowned`, since none outlives it.

@@ -189,16 +189,17 @@ final class RetainedRunner: RetainedSink {
         if change.isOffer { expectation.lastSubjectSequence = 0 }
         guard let request = JetStreamRequest.publish(subject, expectation, payload: change.record) else { return }
         do throws(NATSRefusal) {
-            try connection.request(request, token: Self.token(of: change.number), within: Limits.retainedAnswerMillisecondsMax)
+            try connection.request(
+                request, token: Asker.retained.token(change.number), within: Limits.retainedAnswerMillisecondsMax)
         } catch {
             // What cannot be sent now is sent again when no answer has come.
             if case .tooLarge = error { tooLarge.append(change.number) }
         }
     }
 
-    /// Takes the answer to a request with a token of `token(of:)`.
-    func answered(_ token: UInt64, _ answer: NATSAnswer) {
-        replica.answered(token & ~Self.tokens, read(answer), now: now, self)
+    /// Takes the answer to the request that has brought the change of a number.
+    func answered(_ number: UInt64, _ answer: NATSAnswer) {
+        replica.answered(number, read(answer), now: now, self)
         settle()
     }
 
@@ -249,15 +250,6 @@ final class RetainedRunner: RetainedSink {
     }
 
     func becameMember() { loop.shard.becameMember(of: plan.name) }
-
-    // MARK: Tokens
-
-    /// The requests of the replica among those of the connection.
-    private static let tokens: UInt64 = 1 << 63
-
-    static func token(of number: UInt64) -> UInt64 { tokens | number }
-
-    static func isToken(_ token: UInt64) -> Bool { token & tokens != 0 }
 }
 
 extension Limits {

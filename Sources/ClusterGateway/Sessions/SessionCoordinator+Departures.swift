@@ -13,7 +13,7 @@ extension SessionCoordinator {
         guard let subject = Subject(space.sessions(to: other)), let token = messages.begin(sent) else { return }
         do throws(NATSRefusal) {
             try connection.request(
-                subject, payload: nodeMessage.encoded, token: Self.messageTokens | token,
+                subject, payload: nodeMessage.encoded, token: Asker.messages.token(token),
                 within: Limits.sessionMessageMillisecondsMax)
         } catch {
             // As if it had got lost.
@@ -23,7 +23,7 @@ extension SessionCoordinator {
     }
 
     func messageAnswered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard let sent = messages.end(token & ~Self.messageTokens) else { return }
+        guard let sent = messages.end(token) else { return }
         let (other, nodeMessage) = (sent.node, sent.nodeMessage)
         var said: SessionAnswer?
         if case .message(let message) = answer { said = message.payload.withUnsafeBytes { SessionAnswer(reading: $0) } }
@@ -191,11 +191,6 @@ extension SessionCoordinator {
     }
 
     private var subject: [UInt8] { space.sessions(to: node) }
-
-    /// Numbers of requests that are messages.
-    private static let messageTokens: UInt64 = 1 << 60 | SessionRecords.messagesBit
-
-    static func isMessage(_ token: UInt64) -> Bool { token >> 59 == 3 }
 }
 
 /// A message about a session, with the node that it went to.

@@ -84,7 +84,7 @@ extension SessionCoordinator {
         guard let request = request(job) else { return finish(job) }
         let token = wills.begin(job.key.session)
         do throws(NATSRefusal) {
-            try connection.request(request, token: Self.willTokens | token, within: Limits.willAnswerMillisecondsMax)
+            try connection.request(request, token: Asker.wills.token(token), within: Limits.willAnswerMillisecondsMax)
             change(job) { $0.token = token }
         } catch {
             wills.end(token)
@@ -127,7 +127,6 @@ extension SessionCoordinator {
     }
 
     func willAnswered(_ token: UInt64, _ answer: NATSAnswer) {
-        let token = token & ~Self.willTokens
         guard let session = wills.end(token), let job = sessions[session].wills.jobs.first(where: { $0.token == token }) else {
             return
         }
@@ -229,11 +228,6 @@ extension SessionCoordinator {
     private func clearWills(of session: [UInt8]) {
         _ = owner?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
     }
-
-    /// Numbers of requests that bring wills.
-    private static let willTokens: UInt64 = 7 << 58
-
-    static func isWill(_ token: UInt64) -> Bool { token >> 58 == 7 }
 }
 
 /// A will on its way: first to the retained messages, if it is one, and then into the log. Both know it by its name, so

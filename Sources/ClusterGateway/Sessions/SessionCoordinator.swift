@@ -226,16 +226,14 @@ final class SessionCoordinator {
 
     // MARK: The records
 
-    func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
-        if Self.isWill(token) {
-            willAnswered(token, answer)
-            return true
+    func answered(_ asker: Asker, _ request: UInt64, _ answer: NATSAnswer) {
+        switch asker {
+        case .records: records.answered(request, answer) { take($0) }
+        case .messages: messageAnswered(request, answer)
+        case .wills: willAnswered(request, answer)
+        // These are about something else.
+        case .lease, .log, .retained, .access, .members: return
         }
-        if Self.isMessage(token) {
-            messageAnswered(token, answer)
-            return true
-        }
-        return records.answered(token, answer) { take($0) }
     }
 
     private func take(_ answer: SessionRecords.Answer) {

@@ -39,7 +39,7 @@ final class SessionRecords {
     private let refused: (String, JetStreamError) -> Void
     private var underWay: [UInt64: Question] = [:]
     private var waiting = Deque<Question>()
-    private var lastToken: UInt64 = 0
+    private var lastRequest: UInt64 = 0
     /// The writes that were too large to be sent.
     private var tooLarge: [([UInt8], number: UInt64)] = []
     /// Whether the bucket is there, and whether it was asked for.
@@ -111,10 +111,11 @@ final class SessionRecords {
                 waiting.popFirst()
                 continue
             }
-            lastToken += 1
+            lastRequest += 1
             do throws(NATSRefusal) {
-                try connection.request(request, token: Self.tokens | lastToken, within: Limits.sessionAnswerMillisecondsMax)
-                underWay[lastToken] = question
+                try connection.request(
+                    request, token: Asker.records.token(lastRequest), within: Limits.sessionAnswerMillisecondsMax)
+                underWay[lastRequest] = question
                 waiting.popFirst()
             } catch {
                 if case .tooLarge(let bytesMax) = error {
@@ -156,13 +157,11 @@ final class SessionRecords {
 
     // MARK: Answers
 
-    /// Takes an answer. Returns whether it was one to a question of this bucket; what it says goes to `take`.
-    func answered(_ token: UInt64, _ answer: NATSAnswer, _ take: (Answer) -> Void) -> Bool {
-        guard Self.isToken(token) else { return false }
-        guard let question = underWay.removeValue(forKey: token & ~Self.tokens) else { return true }
+    /// Takes the answer to a request; what it says goes to `take`.
+    func answered(_ request: UInt64, _ answer: NATSAnswer, _ take: (Answer) -> Void) {
+        guard let question = underWay.removeValue(forKey: request) else { return }
         if let known = read(answer, to: question) { take(known) }
         send()
-        return true
     }
 
     /// Reads an answer; nil if it says nothing about the record.
@@ -236,14 +235,6 @@ final class SessionRecords {
         }
         return .found(session, record, at: last.sequence)
     }
-
-    /// Numbers of requests that are this bucket's.
-    private static let tokens: UInt64 = 1 << 60
-
-    static func isToken(_ token: UInt64) -> Bool { token >> 60 == 1 && token & messagesBit == 0 }
-
-    /// Tokens with this bit and the bucket's are those of messages between nodes.
-    static let messagesBit: UInt64 = 1 << 59
 }
 
 extension Limits {

@@ -99,7 +99,10 @@ final class PlayedCoordinator {
         gateway = PlayedGateway(shell)
         coordinator = SessionCoordinator(
             plan, NodeIncarnations(me.node), on: shell.loops[0], servers.connection, log: gateway, context: gateway)
-        servers.receive = { [unowned self] in _ = coordinator.answered($0, $1) }
+        servers.receive = { [unowned self] in
+            let (asker, number) = Asker.of($0)
+            coordinator.answered(asker, number, $1)
+        }
         servers.bucketIsMadeMeanwhile = bucketIsMadeMeanwhile
         servers.connect()
         coordinator.attached()

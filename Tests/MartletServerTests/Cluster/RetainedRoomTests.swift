@@ -28,7 +28,10 @@ import Testing
             runner = RetainedRunner(
                 plan, node: NodeID(store: 1, incarnation: 5), space: space, on: shell.loops[0], servers.connection,
                 StreamRefusals("c", on: shell.loops[0], changed: {}), report: { _ in })
-            servers.receive = { [unowned self] in if RetainedRunner.isToken($0) { runner.answered($0, $1) } }
+            servers.receive = { [unowned self] in
+                let (asker, number) = Asker.of($0)
+                if asker == .retained { runner.answered(number, $1) }
+            }
             servers.connect()
             runner.heard(.found(first: 1, last: 0))
         }
