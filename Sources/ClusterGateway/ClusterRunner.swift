@@ -173,7 +173,7 @@ package final class ClusterRunner: ClusterParticipant {
             }
             batch.forEachMessage { message in
                 if let expiresAt = message.expiresAt, expiresAt <= now { return }
-                _ = bus.collect(message, now: now, sink)
+                bus.collect(message, now: now, sink)
             }
             bus.sendCollected(sink)
             if batch.logSerial != 0 { log?.append(batch.logged, serial: batch.logSerial, of: shard) }

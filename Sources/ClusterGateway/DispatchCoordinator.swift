@@ -197,8 +197,6 @@ final class ClusterSink: BusSink {
     func forget(_ node: NodeID) { learned.append(([.nodeIsGone(node.rawValue)], nil)) }
 
     func confirm(through ticket: UInt64) { confirmed = ticket }
-
-    func opened() {}
 }
 
 /// The incarnations of this process in its cluster, one after the other: a node whose lease has ended goes on as

@@ -132,7 +132,4 @@ public protocol BusSink: AnyObject {
 
     /// Confirms all interest with a ticket up to this one: it is in force everywhere, and its SUBACKs may leave.
     func confirm(through ticket: UInt64)
-
-    /// Says that the bus is open: messages leave and come from now on.
-    func opened()
 }

@@ -6,7 +6,7 @@ internal import MQTTCodec
 extension ClusterBus {
     /// Publishes a message of this node's clients to the other nodes. What follows on a topic leaves together, with
     /// `sendCollected` at the latest. Not for `$SYS`, which is each node's own.
-    public mutating func collect(_ message: ClusterMessage, now: UInt64, _ sink: some BusSink) -> Outcome {
+    public mutating func collect(_ message: ClusterMessage, now: UInt64, _ sink: some BusSink) {
         guard state != .detached else { return drop() }
         let isNamed = message.change == .none && space.write(topic: message.topic, to: &subject)
         if !isNamed { subject = space.overflow }
@@ -18,7 +18,7 @@ extension ClusterBus {
             }
             guard held.append(HeldMessage(subject: subject, payload: envelope, shares: shares)) else { return drop() }
             lastSequence += 1
-            return .held
+            return
         }
         lastSequence += 1
         if !batch.takes(envelope.count, on: subject) { sendCollected(sink) }
@@ -29,7 +29,6 @@ extension ClusterBus {
         } else {
             send(subject, envelope, sink)
         }
-        return .sent
     }
 
     /// Sends the messages that were collected.
@@ -94,10 +93,7 @@ extension ClusterBus {
         }
     }
 
-    mutating func drop() -> Outcome {
-        counters.dropped += 1
-        return .dropped
-    }
+    private mutating func drop() { counters.dropped += 1 }
 
     // MARK: What was held
 

@@ -19,15 +19,6 @@ internal import MQTTCodec
 /// Owned by the loop that speaks to the servers. The order of calls is free, but for `attached` and `detached`, which
 /// alternate.
 public struct ClusterBus {
-    /// What becomes of a message that is published.
-    public enum Outcome: Equatable, Sendable {
-        case sent
-        /// The message waits, and leaves when the bus is open.
-        case held
-        /// There is no connection, or too much waits.
-        case dropped
-    }
-
     public enum State: Equatable, Sendable {
         case detached
         case joining
@@ -378,7 +369,6 @@ extension ClusterBus {
         if state == .joining, fences.currentNumber == nil {
             state = .open
             for message in held.take() { leave(message, now: now, sink) }
-            sink.opened()
         }
         while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }
         keepGroups(sink)

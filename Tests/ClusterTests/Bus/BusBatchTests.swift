@@ -23,7 +23,7 @@ struct BusBatchTests {
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
                 let message = ClusterMessage(
                     topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
-                #expect(bus.collect(message, now: 0, sink) == .sent)
+                bus.collect(message, now: 0, sink)
             }
         }
     }

@@ -91,6 +91,7 @@ final class BusNode: EngineClient, BusSink {
     }
 
     private func schedule() {
+        if bus.state == .open, !hasOpened { learn { [self] in hasOpened = true } }
         guard let at = bus.wakesAt, ticking != at else { return }
         ticking = at
         clock.at(at * 1000) { [self] in
@@ -126,7 +127,7 @@ final class BusNode: EngineClient, BusSink {
                 var message = ClusterMessage(
                     topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
                 message.dispatch = shares.map { GroupDispatch(shares: $0, hops: 0) }
-                _ = bus.collect(message, now: clock.milliseconds, self)
+                bus.collect(message, now: clock.milliseconds, self)
             }
         }
     }
@@ -218,7 +219,7 @@ final class BusNode: EngineClient, BusSink {
                 var message = ClusterMessage(
                     topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
                 message.dispatch = GroupDispatch(shares: [share], hops: hops)
-                _ = bus.collect(message, now: clock.milliseconds, self)
+                bus.collect(message, now: clock.milliseconds, self)
                 bus.sendCollected(self)
             }
         }
@@ -313,6 +314,4 @@ final class BusNode: EngineClient, BusSink {
         clock.after(0) { [self] in for (_, member) in joined where isRunning && member.isThere { world.confirmed(member) } }
         clock.after(0) { [self] in for (_, client) in confirmed where isRunning && client.isSubscribed { world.confirmed(client) } }
     }
-
-    func opened() { learn { [self] in hasOpened = true } }
 }

@@ -44,8 +44,6 @@ final class RecordedBus: BusSink {
 
     func confirm(through ticket: UInt64) { lines.append("confirm \(ticket)") }
 
-    func opened() { lines.append("open") }
-
     func take() -> [String] {
         defer { lines = [] }
         return lines
@@ -105,14 +103,22 @@ struct ClusterBusTests {
         }
     }
 
-    private func publish(_ bus: inout ClusterBus, _ topic: String, shares: [GroupShare]? = nil) -> ClusterBus.Outcome {
+    private enum Fate {
+        case sent
+        case held
+        case dropped
+    }
+
+    private func publish(_ bus: inout ClusterBus, _ topic: String, shares: [GroupShare]? = nil) -> Fate {
         Array(topic.utf8).withUnsafeBytes { topic in
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             var message = ClusterMessage(
                 topic: topic, properties: none, payload: none, qos: .atMostOnce, retain: false, expiresAt: nil)
             message.dispatch = shares.map { GroupDispatch(shares: $0, hops: 0) }
-            defer { bus.sendCollected(sink) }
-            return bus.collect(message, now: 0, sink)
+            let before = bus.counters
+            bus.collect(message, now: 0, sink)
+            bus.sendCollected(sink)
+            return bus.counters.sent > before.sent ? .sent : bus.counters.dropped > before.dropped ? .dropped : .held
         }
     }
 
@@ -193,7 +199,7 @@ struct ClusterBusTests {
         #expect(sink.take() == ["SUB n.0000000000000001.> 1", "SUB o 2"])
         #expect(publish(&bus, "a") == .held)
         bus.live([NodeID(1)], now: 5, sink)
-        #expect(sink.take() == ["PUB t.a", "open", "confirm 1"])
+        #expect(sink.take() == ["PUB t.a", "confirm 1"] && bus.state == .open)
         #expect(bus.want(Array("a/#".utf8), now: 5, sink) == nil)
         #expect(sink.take() == ["SUB t.a 3", "SUB t.a.> 4", "confirm 2"])
         bus.release(Array("a/#".utf8), sink)
@@ -271,7 +277,7 @@ struct ClusterBusTests {
         receive(&bus, space.answer(to: NodeID(1), from: NodeID(2), fence: 2))
         #expect(bus.state == .joining)
         answer(&bus, from: NodeID(2))
-        #expect(sink.take() == ["PUB t.y", "open", "confirm 3"])
+        #expect(sink.take() == ["PUB t.y", "confirm 3"] && bus.state == .open)
     }
 
     @Test func `a node that works detached confirms at once while it is`() {
