@@ -209,7 +209,7 @@ struct NodeLeases {
             (step, dueAt) = (.write, max(now, askedAt + Limits.leaseRenewalMilliseconds))
             let state = members["state"]?.object
             let subjects = state?["subjects"]?.object?.names ?? []
-            createdAt = max(1, members["created"]?.string.flatMap { RFC3339.seconds(of: $0) } ?? 1)
+            createdAt = max(1, (members["created"]?.string.flatMap { Timestamp.milliseconds($0) } ?? 0) / 1000)
             let through = place(UInt64(clamping: state?["last_seq"]?.integer ?? 0))
             // That it lacks a node says nothing: who answers may not have got so far. Of a bucket that was brought back
             // from a copy it goes on being so.
@@ -241,14 +241,6 @@ struct NodeLeases {
         let isWriting = step == .write || step == .find || step == .read
         (step, dueAt) = (isWriting && failures % 3 != 0 ? .write : .compare, now + Limits.leaseRetryMilliseconds)
         return .failed(reason)
-    }
-}
-
-/// Times as servers write them: `2026-11-24T13:00:00.123456789Z`.
-enum RFC3339 {
-    /// Seconds since 1970; nil for what is no time of UTC since then.
-    static func seconds(of text: String) -> UInt64? {
-        text.hasSuffix("Z") ? Timestamp.milliseconds(text).map { $0 / 1000 } : nil
     }
 }
 

@@ -1,3 +1,4 @@
+import Administration
 import Bytes
 import Cluster
 import JSON
@@ -184,9 +185,10 @@ final class SessionRecords {
             case .create, .inform:
                 let members = try JetStreamAnswer.members(message)
                 (isCreated, isCreating) = (true, false)
-                guard let made = members["created"]?.string.flatMap({ RFC3339.seconds(of: $0) }) else { return nil }
-                defer { createdAt = made * 1000 }
-                return createdAt.map { $0 < made * 1000 } == true ? .lost : nil
+                guard let made = members["created"]?.string.flatMap({ Timestamp.milliseconds($0) }) else { return nil }
+                let second = made / 1000 * 1000
+                defer { createdAt = second }
+                return createdAt.map { $0 < second } == true ? .lost : nil
             case .read(let session): return try found(session, try JetStreamAnswer.last(message))
             case .write(let session, _, _, let number):
                 return .written(session, number: number, .stored(at: try JetStreamAnswer.sequence(acknowledgedBy: message)))
