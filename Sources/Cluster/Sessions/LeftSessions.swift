@@ -155,13 +155,9 @@ public struct LeftSessions {
     private mutating func passTime(_ now: UInt64) {
         let second = now / 1000
         guard second > passedThrough else { return }
-        // After a leap there are more seconds than entries.
-        if second - passedThrough > UInt64(calendar.count) {
-            for key in calendar.keys.filter({ $0 <= second }).sorted() {
-                due.append(contentsOf: calendar.removeValue(forKey: key) ?? [])
-            }
-        } else {
-            for key in passedThrough + 1...second { due.append(contentsOf: calendar.removeValue(forKey: key) ?? []) }
+        // Once a second, of as many entries as there are seconds up to the horizon.
+        for key in calendar.keys.filter({ $0 <= second }).sorted() {
+            due.append(contentsOf: calendar.removeValue(forKey: key) ?? [])
         }
         passedThrough = second
     }
@@ -183,17 +179,11 @@ private struct WaitingSessions {
     subscript(session: [UInt8]) -> UInt64? {
         get { seconds[session] }
         set {
-            if (seconds.updateOrRemove(session, newValue) == nil) != (newValue == nil) {
+            if (seconds[session] == nil) != (newValue == nil) {
                 byteCount += newValue == nil ? -session.count : session.count
             }
+            seconds[session] = newValue
         }
-    }
-}
-
-extension Dictionary {
-    /// - Returns: what was there before.
-    fileprivate mutating func updateOrRemove(_ key: Key, _ value: Value?) -> Value? {
-        if let value { updateValue(value, forKey: key) } else { removeValue(forKey: key) }
     }
 }
 
