@@ -93,16 +93,16 @@ struct InterestTableTests {
     @Test func `beyond the bound filters are cut to prefixes, and whole again when there are half as many`() {
         var table = InterestTable(filtersMax: 10)
         for index in 0..<10 { _ = table.insert(bytes("d/\(index)/state")) }
-        #expect(!table.isCut)
+        #expect(table.levelsMax == nil)
         let changes = words(table.insert(bytes("d/10/state")))
         #expect(changes.first == "+d/#" && changes.count == 11)
-        #expect(table.isCut && table.askedCount == 1)
+        #expect(table.levelsMax != nil && table.asked.count == 1)
         #expect(words(table.insert(bytes("d/11/state"))) == [])
         for index in 0..<6 { #expect(words(table.remove(bytes("d/\(index)/state"))) == []) }
-        #expect(table.isCut)
+        #expect(table.levelsMax != nil)
         let mended = words(table.remove(bytes("d/6/state")))
         #expect(mended == ["+d/10/state", "+d/11/state", "+d/7/state", "+d/8/state", "+d/9/state", "-d/#"])
-        #expect(!table.isCut)
+        #expect(table.levelsMax == nil)
     }
 
     @Test func `where even the first levels are too many, all is asked for`() {

@@ -14,7 +14,8 @@ public struct InterestTable {
     /// How often each filter is wanted.
     private var wanted: [[UInt8]: Int] = [:]
     private var tree = CoverTree()
-    /// To how many levels filters are cut, a last `#` not counted; nil while they are not.
+    /// To how many levels filters are cut, a last `#` not counted, because there are too many of them; nil while they
+    /// are not.
     private(set) var levelsMax: Int?
 
     /// - Parameter filtersMax: beyond so many filters they are cut.
@@ -22,9 +23,6 @@ public struct InterestTable {
 
     /// The filters that the servers are asked for, sorted.
     public var asked: [[UInt8]] { tree.tops }
-    public var askedCount: Int { tree.topCount }
-    /// Whether more comes than is wanted, because there are too many filters.
-    public var isCut: Bool { levelsMax != nil }
 
     /// Counts one more subscription to a filter.
     public mutating func insert(_ filter: [UInt8]) -> [Change] {
