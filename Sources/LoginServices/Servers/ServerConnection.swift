@@ -234,9 +234,9 @@ extension WorkerPool {
     ///
     /// - Parameters:
     ///   - question: one without a password is not asked: many a directory says yes to it.
-    ///   - milliseconds: how long the server may take, once it is the login's turn; and how long that may take. A network
-    ///     that keeps failing waits for its turns, which says nothing of the server: such a login is told that the broker
-    ///     is busy.
+    ///   - milliseconds: how long the server may take, once it is the login's turn; and how long that may take. A
+    ///     network that keeps failing waits for its turns, which says nothing of the server: such a login is told that
+    ///     the broker is busy.
     ///   - reply: called once, now or later, on any thread.
     ///   - answer: asks the server, until the deadline in milliseconds of the monotonic clock.
     /// - Returns: what to tell when the client is gone; nil when nothing waits.

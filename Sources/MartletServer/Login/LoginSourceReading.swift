@@ -104,7 +104,8 @@ struct LoginSourceReading {
                 seconds: isCached ? goAuth.loginCacheSeconds : 0, jitter: isCached ? goAuth.loginJitterSeconds : 0,
                 staleSeconds: staleSeconds)
             if let file = present[.passwordFile] {
-                // Beside other back ends one without an access file grants nothing; the service is asked for its users' topics.
+                // Beside other back ends one without an access file grants nothing; the service is asked for its users'
+                // topics.
                 let isBound = goAuth.backEnds.count > 1 && goAuth.asks(.files, .user) && !goAuth.asksService
                 sources[.passwordFile] = (prefixed(isBound ? BoundLoginSource(file) : file, .files, goAuth), nil)
             }

@@ -9,12 +9,13 @@ internal import JSON
 ///     │                        any failure, silence, a gap     │
 ///     └── detached, from each      └──► pausing ◄──────────────┘   and from looking on again
 /// ```
-/// looking: the stream is asked for. making: it is asked to be, as it is to be. One that was there before is waited for,
-/// as servers that have just started may not have read it yet. Each attempt names the stream anew in its metadata, so
-/// that servers refuse it where one is there after all, instead of taking that for the one that is asked for, made just
-/// now. consuming: a consumer of its own is made, in memory, without acknowledgements, and another one if none is there
-/// soon. following: records come in batches, of which another is asked for when half of one is left, so that a reader
-/// that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
+/// looking: the stream is asked for. making: it is asked to be, as it is to be. One that was there before is waited
+/// for, as servers that have just started may not have read it yet. Each attempt names the stream anew in its metadata,
+/// so that servers refuse it where one is there after all, instead of taking that for the one that is asked for, made
+/// just now. consuming: a consumer of its own is made, in memory, without acknowledgements, and another one if none is
+/// there soon. following: records come in batches, of which another is asked for when half of one is left, so that a
+/// reader that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new
+/// one.
 ///
 /// All that was there when the stream was found has been given when its last record has, or when nothing is left of
 /// what had not been given: records go by themselves, are purged, or give way to newer ones, and a stream that has

@@ -5,8 +5,8 @@ import Bytes
 
 /// What clients do with their connections, and what is owed to them for it.
 extension SessionWorld {
-    /// How much later than it is due something may be seen to while servers store: a lease that has to end, a claim that
-    /// waits.
+    /// How much later than it is due something may be seen to while servers store: a lease that has to end, a claim
+    /// that waits.
     private static let slackMicroseconds: UInt64 = 25_000_000
 
     func begin(_ client: String, at node: SessionNode) -> ClientConnection {
