@@ -194,7 +194,7 @@ def hop(kept, name: str, topic: str, count: int, chance: random.Random, is_kille
     released: list[str] = []
     pending: dict[int, str] = {}
     events = collections.deque(maxlen=100_000)
-    deadline = time.monotonic() + 150
+    deadline = time.monotonic() + 150 + count / 20
     while len(set(released)) < count:
         if time.monotonic() > deadline:
             missing = sorted(set(numbers(0, count)) - set(released), key=int)
