@@ -43,10 +43,12 @@ extension BrokerShard {
             "Client \(connection.logName) \(place) \(isLogin ? "disconnected: not authorised" : Self.refusalWords(for: reason))."
         }
         guard let failure, isLogin else {
-            logConnection(.information, of: connection, reason: explanation) {
+            // The client hears less than the operator, who is to know which source of logins is down.
+            let known = failure == .unspecified ? nil : failure
+            logConnection(.information, of: connection, reason: known?.words ?? explanation) {
                 [.protocolError, .malformedPacket].contains(reason)
                     ? "Protocol error from \(connection.info.address):\(connection.info.port): \(explanation)"
-                    : "Client \(connection.logName) \(place): \(explanation)"
+                    : "Client \(connection.logName) \(place): \(known.map { "\($0.words)." } ?? explanation)"
             }
             return
         }

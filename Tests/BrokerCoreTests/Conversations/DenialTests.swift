@@ -85,4 +85,20 @@ import Testing
         #expect(broker.logLines.contains { $0.hasPrefix("Client me [") && $0.hasSuffix("] disconnected: not authorised.") })
         #expect(!broker.logLines.contains { $0.contains("secret") })
     }
+
+    @Test(arguments: [
+        (LoginFailure.reported("the login source ldap does not answer"), "the login source ldap does not answer."),
+        (.unspecified, "the login was not accepted."),
+    ])
+    func `a login that nobody could decide is told with the reason, which the client does not hear`(
+        failure: LoginFailure, words: String
+    ) {
+        let broker = SimulatedBroker(shards: 1, settings: SimulatedBroker.testSettings { $0.listeners[0].checksPasswords = true })
+        broker.authenticate = { _ in .refused(.serverUnavailable, because: failure) }
+        let client = broker.client("me")
+        client.connect(userName: "anna", password: Array("secret".utf8))
+        #expect(broker.logLines.contains { $0.hasPrefix("Client me [") && $0.hasSuffix("]: \(words)") })
+        #expect(!broker.logLines.contains { $0.hasPrefix("Login failed") || $0.contains("secret") })
+        #expect(client.connack?.properties.reasonString == "the login was not accepted.")
+    }
 }
