@@ -272,7 +272,7 @@ import Testing
             #"found "-1", expected one to three numbers of seconds, the second not below the first."#
         ),
         ("connection b\nbridge_protocol_version 5", #"found "5", expected mqttv31, mqttv311 or mqttv50."#),
-        ("connection b\nbridge_psk 0g", #"found "0g", expected an even number of hexadecimal digits."#),
+        ("connection b\nbridge_psk 0g", #"found "***", expected an even number of hexadecimal digits."#),
         (
             "connection b\nbridge_tcp_keepalive 1 2",
             #"found "1 2", expected three numbers: idle seconds, interval seconds and count."#

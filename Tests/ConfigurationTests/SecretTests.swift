@@ -59,6 +59,60 @@ import Testing
         for option in secrets where option.canonicalName == nil { #expect(option.summary.contains("file:PATH"), "\(option.name)") }
     }
 
+    @Test(arguments: [
+        ("martlet_http_auth_url", "https://u.example:8443/login?key=hush", "https://u.example:8443/login?***"),
+        ("martlet_http_authorize_url", "http://me:hush@u.example/rules", "http://***@u.example/rules"),
+        ("martlet_jwt_keys", "https://u.example?key=hush#hush", "https://u.example?***"),
+        ("martlet_jwt_keys", "/etc/martlet/keys?.json", "/etc/martlet/keys?.json"),
+        ("martlet_introspection_url", "https://u.example/introspect", "https://u.example/introspect"),
+        ("martlet_ldap_url", "ldaps://me:hu/sh@d.example", "ldaps://***@d.example"),
+        ("martlet_cluster_servers", "nats://me:hush@a:4222,tls://hush@b, c", "nats://***@a:4222,tls://***@b, c"),
+        ("martlet_cluster_servers", "hush@a:4222", "***@a:4222"), ("martlet_cluster_token", "hush", "***"),
+        ("address", "wss://b.example/mqtt?key=hush c.example", "wss://b.example/mqtt?*** c.example"),
+        ("auth_opt_http_aclcheck_uri", "/acl?key=hush", "/acl?***"), ("auth_opt_pg_password", "hush", "***"),
+        ("auth_opt_redis_password", "hush", "***"), ("plugin_opt_jwt_secret", "hush", "***"),
+        ("auth_opt_ldap_url", "ldap://me:hush@d.example", "ldap://***@d.example"), ("remote_username", "a@b", "a@b"),
+    ])
+    func `of a value nothing is shown that lets somebody in`(option: String, value: String, shown: String) {
+        #expect(ConfigurationOption.shown(value, of: option) == shown)
+    }
+
+    @Test(arguments: [
+        "martlet_http_auth_url htp://u.example/login?key=hush", "martlet_http_auth_url = https://u.example/login?key=hush",
+        "martlet_introspection_url=https://u.example/?key=hush", "connection b\nremote_password=hush", "martlet_cluster_token: hush",
+        "martlet_jwt_keys ftp://me:hush@u.example/",
+        "martlet_ldap_url x://me:hush@d.example", "martlet_cluster_servers nats://me:hush@a,,nats://b",
+        "connection b\naddress ftp://me:hush@b.example", "connection b\nbridge_psk hush", "connection b\nbridge_psk 'hush'",
+        "connection b\nbridge_psk 00ff hush", "plugin go-auth.so\nplugin_opt_backends http\nplugin_opt_http_getuser_uri x?key=hush",
+    ])
+    func `what is wrong with a value is said without what lets somebody in`(text: String) {
+        let texts = read(text).texts
+        #expect(!texts.isEmpty && texts.allSatisfy { !$0.contains("hush") }, "\(texts)")
+    }
+
+    @Test func `an address of a bridge is told without its query, which it keeps`() {
+        let address = read("connection b\naddress wss://b.example/mqtt?key=hush\ntopic #").configuration.bridges.first?.addresses.first
+        #expect(address?.transport == .webSocket(path: "/mqtt?key=hush"))
+        #expect(address?.description == "wss://b.example:443/mqtt?***")
+    }
+
+    @Test func `a login before the host of a bridge's address is refused, and not shown`() {
+        for (given, shown) in [("mqtts://me:hush@b.example", "mqtts://***@b.example"), ("me:hush@b.example", "***@b.example")] {
+            let texts = read("connection b\naddress \(given)\ntopic #").texts
+            let message = "address: found \"\(shown)\", expected HOST or HOST:PORT. A login is said by remote_username and remote_password."
+            #expect(texts.contains("Error: m.conf:2: \(message)"), "\(texts)")
+        }
+    }
+
+    @Test func `what stands for a secret is not taken for one`() throws {
+        var section = try BridgeSection(name: "b")
+        for (option, value) in [("remote_password", "***"), ("address", "wss://b.example/mqtt?***")] {
+            #expect(throws: BridgeSectionRefusal("\(option): *** stands for what is not shown; give the whole value.")) {
+                try section.set(option, to: [value])
+            }
+        }
+    }
+
     @Test func `whoever makes a bridge while the broker runs reads no files of it`() throws {
         var section = try BridgeSection(name: "b")
         #expect(throws: BridgeSectionRefusal("password: file:PATH is for configuration files; give the text itself.")) {

@@ -163,7 +163,8 @@ extension ConfigurationOption {
         var addresses: [BridgeAddress] = []
         for word in text.words {
             guard let address = BridgeAddress(text: word) else {
-                return .sentence("found \(word.quoted), expected HOST or HOST:PORT.")
+                let advice = word.contains("@") ? " A login is said by remote_username and remote_password." : ""
+                return .sentence("found \(AddressMask.masking(word).quoted), expected HOST or HOST:PORT.\(advice)")
             }
             addresses.append(address)
         }

@@ -111,7 +111,8 @@ extension ConfigurationOption {
             return .expected("addresses with commas between them, such as \(example)")
         }
         guard given.count == parts.count else {
-            return .expected("one comma between two addresses, and none elsewhere: \(given.joined(separator: ","))")
+            let right = AddressMask.masking(given.joined(separator: ","))
+            return .expected("one comma between two addresses, and none elsewhere: \(right)")
         }
         addresses += given
         return nil

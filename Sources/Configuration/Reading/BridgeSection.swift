@@ -58,6 +58,9 @@ public struct BridgeSection: Sendable, Equatable {
             if ConfigurationOption.isSecret(row.identity), value.trimmed.hasPrefix(SecretFiles.prefix) {
                 throw BridgeSectionRefusal("\(option): \(SecretFiles.prefix)PATH is for configuration files; give the text itself.")
             }
+            if ConfigurationOption.isSecret(row.identity) || value.holds("://"), AddressMask.isMasked(value.trimmed) {
+                throw BridgeSectionRefusal("\(option): \(AddressMask.mask) stands for what is not shown; give the whole value.")
+            }
             guard !value.trimmed.isEmpty else {
                 throw BridgeSectionRefusal("Empty \(option) value in configuration; expected \(option) \(row.shape).")
             }

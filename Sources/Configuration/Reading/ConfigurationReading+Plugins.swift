@@ -98,7 +98,8 @@ extension ConfigurationReading {
             return
         }
         guard option.isRight(value) else {
-            log.error("found \(value.quoted), expected \(option.expected).", at: line.position, option: line.name)
+            let found = ConfigurationOption.shown(value, of: name)
+            log.error("found \(found.quoted), expected \(option.expected).", at: line.position, option: line.name)
             return
         }
         if let reason = option.withoutEffect {

@@ -220,7 +220,7 @@ struct ValueNotation {
         let isText = ["TEXT", "NAME"].contains(option.shape)
         let isOther = ["VALUE", "FORMAT", "LIST"].contains(option.shape) || option.name == "topic"
         if value.hasPrefix("="), !isText, !isOther {
-            let rest = value.dropFirst().trimmed
+            let rest = ConfigurationOption.shown(value.dropFirst().trimmed, of: option.name)
             error = "there is no = between an option and its value. Write: \(name) \(rest.isEmpty ? option.shape : rest)."
             return
         }
@@ -252,13 +252,21 @@ struct ValueNotation {
         withoutQuotes(text).map { " Write it without quotes: \(name) \($0)." } ?? ""
     }
 
+    /// What may be shown of a name that has perhaps taken a sign and a value with it.
+    static func shown(name: String) -> String {
+        guard let sign = name.firstIndex(where: { $0 == "=" || $0 == ":" }),
+            let row = ConfigurationOption.named(String(name[..<sign])), name.index(after: sign) < name.endIndex
+        else { return name }
+        return name[...sign] + ConfigurationOption.shown(String(name[name.index(after: sign)...]), of: row.identity)
+    }
+
     /// What to type instead of a name that has taken a sign with it, as in `port=1883` and `port: 1883`; nil for any
     /// other.
     static func advice(onName name: String, value: String) -> String? {
         guard let sign = name.firstIndex(where: { $0 == "=" || $0 == ":" }) else { return nil }
         let option = String(name[..<sign])
         guard let row = ConfigurationOption.named(option) else { return nil }
-        let rest = "\(name[name.index(after: sign)...]) \(value)".trimmed
+        let rest = ConfigurationOption.shown("\(name[name.index(after: sign)...]) \(value)".trimmed, of: row.identity)
         let isShown = !rest.isEmpty && !ConfigurationOption.isSecret(row.identity) && row.shape != "TEXT"
         return "A blank is between an option and its value. Write: \(option) \(isShown ? rest : row.shape)."
     }

@@ -198,8 +198,9 @@ struct ConfigurationReading: Sendable {
         case .remark(let sentence):
             log.warning(sentence, at: line.position, option: line.name)
         case .expected(let expected):
-            let advice = ValueNotation.advice(onQuotesAround: text, of: line.name)
-            log.error("found \(text.quoted), expected \(expected).\(advice)", at: line.position, option: line.name)
+            let found = ConfigurationOption.shown(text, of: option.name)
+            let advice = ValueNotation.advice(onQuotesAround: found, of: line.name)
+            log.error("found \(found.quoted), expected \(expected).\(advice)", at: line.position, option: line.name)
         case .sentence(let sentence):
             log.error(sentence, at: line.position, option: line.name)
         }
@@ -216,7 +217,8 @@ struct ConfigurationReading: Sendable {
         guard let first = words.first, words.count > 1 else { return value }
         let rest = value.dropFirst(first.count).trimmed
         guard !rest.hasPrefix("#") else { return first }
-        log.warning("the rest of the line, \(rest.quoted), is ignored.", at: line.position, option: line.name)
+        let shown = ConfigurationOption.shown(rest, of: line.name)
+        log.warning("the rest of the line, \(shown.quoted), is ignored.", at: line.position, option: line.name)
         return first
     }
 
@@ -295,7 +297,7 @@ struct ConfigurationReading: Sendable {
     // MARK: Names
 
     private mutating func reportUnknown(_ line: ConfigurationLine) {
-        var message = "Unknown configuration variable '\(line.name.prefix(80))'."
+        var message = "Unknown configuration variable '\(ValueNotation.shown(name: line.name).prefix(80))'."
         if let advice = ValueNotation.advice(onName: line.name, value: line.value) {
             message += " \(advice)"
         } else if let nearest = NearestName.nearest(to: line.name, among: ConfigurationOption.fixedNames) {

@@ -86,7 +86,10 @@ public struct ConfigurationLocations: Sendable, Equatable {
     public func line(of option: String, listener: Int? = nil, value: String? = nil) -> Line? {
         let candidates = lines.filter { line in
             guard line.identity == option || line.name == option else { return false }
-            return value.map { line.value.hasSuffix($0) || line.value.words.contains($0) } ?? true
+            guard let value else { return true }
+            // Whoever asks may have what may be shown of it.
+            let shown = ConfigurationOption.shown(line.value, of: line.name)
+            return line.value.hasSuffix(value) || shown.hasSuffix(value) || line.value.words.contains(value)
         }
         let own = listener.flatMap { drafts.indices.contains($0) ? drafts[$0] : nil }
         return candidates.last { line in own.map { line.scope == .listener($0) } ?? false }

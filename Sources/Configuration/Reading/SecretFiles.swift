@@ -57,11 +57,55 @@ struct SecretFiles: Sendable {
 }
 
 extension ConfigurationOption {
-    /// Whether what an option says is for nobody's eyes: it is masked wherever the configuration is shown, and may
+    /// Whether all that an option says is for nobody's eyes: it is masked wherever the configuration is shown, and may
     /// stand in a file of its own.
     public static func isSecret(_ name: String) -> Bool {
         ["bridge_psk", "martlet_cluster_token"].contains(name) || (name.holds("password") && !name.hasSuffix("_file"))
             || (name.holds("secret") && !name.hasSuffix("_file"))
+    }
+
+    /// What of an option's value may be shown: nothing of a secret, and addresses without what stands in them of
+    /// logins.
+    public static func shown(_ value: String, of name: String) -> String {
+        if isSecret(name) { return AddressMask.mask }
+        let isPath = name.hasSuffix("_uri")
+        return isPath || value.holds("://") || name == "martlet_cluster_servers" ? AddressMask.masking(value, isPath: isPath) : value
+    }
+}
+
+/// Hides what addresses hold that is nobody's business: the login before the host, and the query, which may be a key.
+///
+///     nats://user:password@a:4222,nats://b  ─►  nats://***@a:4222,nats://b
+///     https://example.org/login?key=secret  ─►  https://example.org/login?***
+///
+/// What cannot be told from a login is hidden too.
+enum AddressMask {
+    /// Stands for what is not shown.
+    static let mask = "***"
+
+    /// - Parameters:
+    ///   - text: addresses with blanks or commas between them.
+    ///   - isPath: whether it is what stands behind the host alone.
+    static func masking(_ text: String, isPath: Bool = false) -> String {
+        text.split(separator: " ", omittingEmptySubsequences: false).map { masking(word: $0, isPath: isPath) }.joined(separator: " ")
+    }
+
+    /// Whether a part of it stands for what was hidden.
+    static func isMasked(_ text: String) -> Bool {
+        text == mask || text.words.contains { $0.holds("\(mask)@") || $0.hasSuffix("?\(mask)") }
+    }
+
+    private static func masking(word: Substring, isPath: Bool) -> String {
+        let end = word.firstIndex { $0 == "?" || $0 == "#" } ?? word.endIndex
+        let query = end == word.endIndex ? "" : "\(word[end])\(mask)"
+        if isPath { return word[..<end] + query }
+        let addresses = word[..<end].split(separator: ",", omittingEmptySubsequences: false).map { address -> String in
+            guard let at = address.lastIndex(of: "@") else { return String(address) }
+            let text = String(address)
+            let scheme = text.firstPlace(of: "://").map { text[..<$0.upperBound] } ?? ""
+            return "\(scheme)\(mask)\(address[at...])"
+        }
+        return addresses.joined(separator: ",") + query
     }
 }
 

@@ -213,12 +213,12 @@ public struct BridgeAddress: Sendable, Hashable {
 }
 
 extension BridgeAddress: CustomStringConvertible {
-    /// As it is written: `broker:1883`, `wss://broker:443/mqtt`.
+    /// As it is written: `broker:1883`, `wss://broker:443/mqtt`; without its query, which may be a key.
     public var description: String {
         let place = "\(host.contains(":") ? "[\(host)]" : host):\(port)"
         return switch transport {
         case .tcp: usesTLS ? "mqtts://\(place)" : place
-        case .webSocket(let path): "\(usesTLS ? "wss" : "ws")://\(place)\(path)"
+        case .webSocket(let path): AddressMask.masking("\(usesTLS ? "wss" : "ws")://\(place)\(path)")
         case .unix(let path): "unix:\(path)"
         }
     }
@@ -272,7 +272,7 @@ extension BridgeAddress {
             guard colon > text.startIndex, let port = Self.port(text[text.index(after: colon)...]) else { return nil }
             self.init(host: String(text[..<colon]), port: port)
         } else {
-            guard !text.isEmpty else { return nil }
+            guard !text.isEmpty, !text.contains("@"), !text.contains("/") else { return nil }
             self.init(host: text, port: usualPort)
         }
     }

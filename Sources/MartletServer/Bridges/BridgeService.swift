@@ -112,7 +112,7 @@ final class BridgeService {
 
     private static func option(_ name: String, _ values: [String]) -> AdministeredBridge.Option {
         AdministeredBridge.Option(
-            name: name, values: ConfigurationOption.isSecret(name) ? values.map { _ in "***" } : values,
+            name: name, values: values.map { ConfigurationOption.shown($0, of: name) },
             isRepeatable: ConfigurationOption.named(name)?.isRepeatable ?? false)
     }
 }

@@ -333,7 +333,7 @@ struct LoginSourceReading {
     private func problem(
         _ option: String, _ value: String, _ words: String, isOfFile: Bool = true
     ) -> SecurityFileProblem {
-        var problem = SecurityFileProblem(file: value, message: words)
+        var problem = SecurityFileProblem(file: ConfigurationOption.shown(value, of: option), message: words)
         (problem.option, problem.isOfFile) = (option, isOfFile)
         return problem
     }

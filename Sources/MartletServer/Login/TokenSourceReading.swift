@@ -206,7 +206,7 @@ struct TokenSourceReading {
     }
 
     private func problem(_ option: String, _ value: String, _ words: String) -> SecurityFileProblem {
-        var problem = SecurityFileProblem(file: value, message: words)
+        var problem = SecurityFileProblem(file: ConfigurationOption.shown(value, of: option), message: words)
         problem.option = option
         return problem
     }

@@ -62,7 +62,7 @@ final class RunningConfiguration {
             for line in lines {
                 options.append(
                     .init(
-                        name: line.name, value: ConfigurationOption.isSecret(line.name) ? "***" : line.value, isDefault: false,
+                        name: line.name, value: ConfigurationOption.shown(line.value, of: line.name), isDefault: false,
                         listener: locations.listener(of: line).map {
                             ListenerName.of(value.listeners[listenersOfFiles[$0]].endpoint)
                         },

@@ -33,7 +33,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
             switch text[..<mark.lowerBound] {
             case "nats": break
             case "tls": usesTLS = true
-            default: throw ServerAddressError("\(text) begins with neither nats:// nor tls://")
+            default: throw ServerAddressError("\(Self.shown(text)) begins with neither nats:// nor tls://")
             }
             rest = text[mark.upperBound...]
         }
@@ -45,6 +45,11 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
         }
         let (host, port) = try Self.hostAndPort(rest)
         self.init(host: host, port: port, usesTLS: usesTLS, login: login)
+    }
+
+    /// Without the login, which is nobody's business.
+    private static func shown(_ text: String) -> Substring {
+        text.lastIndex(of: "@").map { text[text.index(after: $0)...] } ?? text[...]
     }
 
     private static func login(_ text: Substring) throws(ServerAddressError) -> NATSLogin {

@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import http.client
 import itertools
 import json
 import re
+import socket
 import sqlite3
 import subprocess
 import time
@@ -329,6 +331,28 @@ class TestExplained:
         code, found = explain(program, broker, "nobody", "x")
         assert (code, found["result"], found["steps"][-1]["answer"]) == (1, "unavailable", "failed")
         assert "answers 503" in found["reason"] and "Login failed" not in broker.log
+
+    def test_the_query_of_a_url_which_may_be_a_key_is_shown_nowhere(self, start_broker, service, program):
+        users = service(by_password)
+        url = f"http://127.0.0.1:{users.port}"
+        broker = start_broker(
+            configuration=f"allow_anonymous false\nmartlet_http_auth_url {url}/login?key=hush\nmartlet_http_authorize_url {url}/rules?key=hush\n{HTTP}"
+        )
+        assert log_in(broker, "ann", "secret") == 0
+        assert [question.path for question in users.questions] == ["/login?key=hush", "/rules?key=hush"]
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(broker.directory / "http.sock"))
+        connection.request("GET", "/api/martlet/v1/config")
+        said = connection.getresponse().read().decode()
+        connection.close()
+        assert f"{url}/login?***" in said and f"{url}/rules?***" in said
+        users.respond = lambda question: Answer(status=503)
+        for _ in range(3):
+            said += json.dumps(explain(program, broker, "bob", "b")[1])
+            assert log_in(broker, "bob", "b") == SERVER_UNAVAILABLE
+        broker.wait_for_log("Client c .*: the login source http answers 503 Service Unavailable\\.")
+        assert "hush" not in said + broker.log
 
     def test_rules_of_the_login_say_what_the_client_may_do(self, start_broker, service, program, tmp_path):
         def respond(question):

@@ -71,7 +71,8 @@ function actions(page, row, done) {
       if (await ask({ title: `Edit ${row.name}`, action: 'Save', fields: edit.fields }) === null) return;
       const wanted = edit.read();
       // What is masked stays as it is.
-      for (const name of Object.keys(before)) if (wanted[name]?.[0] === '***' || (name === 'remote_password' && !wanted[name])) delete wanted[name]; else wanted[name] ??= null;
+      const isMasked = name => String(before[name]).includes('***') && String(wanted[name]) === String(before[name]);
+      for (const name of Object.keys(before)) if (isMasked(name) || (name === 'remote_password' && !wanted[name])) delete wanted[name]; else wanted[name] ??= null;
       warn(await api.patch(path, wanted));
       await done();
     }, 'plain'),
