@@ -190,6 +190,13 @@ extension ConfigurationReading {
                 "no back end is registered for \(check.rawValue): nobody could \(check == .user ? "log in" : "use any topic").",
                 at: draft.position, option: "plugin")
         }
+        for sentence in goAuth.registrationsWithoutEffect { log.warning(sentence, at: draft.position, option: "plugin") }
+        for backEnd in GoAuthConfiguration.BackEnd.allCases
+        where !goAuth.backEnds.contains(backEnd) && draft.configuration.options["\(backEnd.prefix)_register"] != nil {
+            log.warning(
+                "auth_opt_\(backEnd.prefix)_register has no effect: auth_opt_backends does not name \(backEnd.rawValue).",
+                at: draft.position, option: "plugin")
+        }
         let needs: [(GoAuthConfiguration.BackEnd, [String])] = [
             (.jwt, ["jwt_mode", "jwt_secret", "jwt_acl_path"]), (.sqlite, ["sqlite_source", "sqlite_userquery"]),
             (.postgres, ["pg_dbname", "pg_user", "pg_userquery"]),

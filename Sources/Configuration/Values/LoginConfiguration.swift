@@ -214,6 +214,47 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         return [BackEnd.files, .jwt, .sqlite, .postgres, .redis, .ldap].first { asks($0, .user) && !asks($0, .acl) }
     }
 
+    /// What comes of no `auth_opt_BACKEND_register` line that asks for it, each as a sentence.
+    var registrationsWithoutEffect: [String] {
+        backEnds.flatMap { backEnd -> [String] in
+            guard let asked = checks[backEnd] else { return [] }
+            let line = "auth_opt_\(backEnd.prefix)_register"
+            if ![.files, .http, .jwt].contains(backEnd), !asked.contains(.user) {
+                return [
+                    "\(line) has no effect: a database or directory is asked about those users alone whom it lets in itself. Register it "
+                        + "for user too, or leave it out."
+                ]
+            }
+            return [Check.superuser, .acl].filter { asked.contains($0) }.compactMap { check in
+                obstacle(to: check, backEnd).map { "\(line) says \(check.rawValue), which has no effect: \($0)." }
+            }
+        }
+    }
+
+    /// Why nothing comes of asking a back end that; nil where something does, or an error is said of it.
+    private func obstacle(to check: Check, _ backEnd: BackEnd) -> String? {
+        let noSuperusers = "its files know no superusers"
+        func needs(_ value: String?, _ option: String) -> String? {
+            guard value == nil else { return nil }
+            return "there is no auth_opt_\(option)" + (check == .superuser ? ", or superusers are turned off" : "")
+        }
+        return switch (backEnd, check) {
+        case (_, .user), (.jwt, .acl): nil
+        case (.files, .superuser), (.jwt, .superuser): noSuperusers
+        case (.files, .acl): needs(accessPath, "files_acl_path")
+        case (.http, .superuser): needs(disablesSuperuser ? nil : superuserURI, "http_superuser_uri")
+        case (.http, .acl): needs(accessURI, "http_aclcheck_uri")
+        case (.sqlite, .superuser): needs(superuserQuery, "sqlite_superquery")
+        case (.sqlite, .acl): needs(accessQuery, "sqlite_aclquery")
+        case (.postgres, .superuser): needs(postgreSQL.superuserQuery, "pg_superquery")
+        case (.postgres, .acl): needs(postgreSQL.accessQuery, "pg_aclquery")
+        case (.redis, .superuser): redis.disablesSuperuser ? "superusers are turned off" : nil
+        case (.redis, .acl): nil
+        case (.ldap, .superuser): needs(ldap.superuserFilter, "ldap_superuser_filter")
+        case (.ldap, .acl): needs(ldap.topicAttribute, "ldap_acl_topic_pattern_attribute")
+        }
+    }
+
     /// Leaves the rules to an access file that the configuration names beside the plug-in: it binds everybody.
     mutating func leaveRules() {
         (accessPath, tokenAccessPath, superuserURI, accessURI) = (nil, nil, nil, nil)
