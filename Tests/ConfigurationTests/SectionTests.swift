@@ -38,6 +38,10 @@ import Testing
             ])
     }
 
+    @Test func `who logs in by SCRAM alone can connect`() {
+        #expect(read("listener 1883\nallow_anonymous false\nmartlet_scram_file /s\n").texts == [])
+    }
+
     @Test func `a file without listener keeps the listener options and is local`() {
         let result = read("password_file p\nmax_connections 3\n", ports: [7, 8])
         #expect(

@@ -203,7 +203,7 @@ struct ListenerCheck {
     private func checkSecurity(_ log: inout DiagnosticLog) {
         let security = draft.configuration.security
         let knowsUsers =
-            security.allowsAnonymous || security.passwordFile != nil || security.firstUser != nil
+            security.allowsAnonymous || security.passwordFile != nil || security.scramFile != nil || security.firstUser != nil
             || security.preSharedKeyFile != nil || security.tokens.isEnabled
             || draft.configuration.tls.userNameSource != .none
             || security.logins.http.url != nil || security.logins.ldap.url != nil
