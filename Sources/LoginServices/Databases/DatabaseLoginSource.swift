@@ -7,7 +7,7 @@ public import Transports
 
 /// Logins whose users stand in a database that belongs to somebody else, as mosquitto-go-auth's back ends have them.
 ///
-///     the user's hash ─► none: unknown          of the password? ─► refused, or let in
+///     the user's hash ─► none: unknown          of the password? ─► refused, or let in        of no form: refused
 ///     superuser ─► no rule binds the client
 ///     topics that it may receive (1), publish to (2) and subscribe to (4)
 ///
@@ -96,8 +96,10 @@ public final class DatabaseLoginSource: LoginSource {
             if question.isLast, HashTurns.shared.take({ impossible.matches(password) }) == nil { return .busy }
             return .next(.unknownUser)
         }
+        // The one user's row is wrong, and not the database.
         guard let stored = StoredPassword(text) else {
-            throw SourceFailure("has a password's hash of a form that is not known here")
+            if HashTurns.shared.take({ impossible.matches(password) }) == nil { return .busy }
+            return .refused(.reported("its password's hash in the login source \(name) has a form that is not known here"))
         }
         guard let isRight = HashTurns.shared.take({ stored.matches(password) }) else { return .busy }
         guard isRight else { return .refused(.wrongPassword) }
