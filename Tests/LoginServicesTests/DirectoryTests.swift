@@ -1,3 +1,4 @@
+import BrokerModel
 import Testing
 
 @testable import LoginServices
@@ -81,5 +82,49 @@ import Testing
         #expect(endless.next() == nil)
         var indefinite = BERReader([0x30, 0x80, 0, 0][...])
         #expect(indefinite.next() == nil)
+    }
+
+    private func refusal(_ naming: LDAPNaming, _ user: String, _ attributes: [String: [String]]?) -> String? {
+        naming.refusal(
+            of: LDAPLogin(user: Array(user.utf8)), attributes.map { LDAPEntry(name: "uid=x,dc=y", attributes: $0) })?.words
+    }
+
+    @Test(arguments: [
+        ("(uid=%u)", "ann", ["uid": ["ann"]], true), ("(uid=%u)", "ANN", ["uid": ["ann"]], false),
+        ("(uid=%u)", "ann ", ["uid": ["ann"]], false), ("(uid=%u)", "Ann", ["uid": ["a", "Ann"]], true),
+        ("(uid=%u)", "ann", ["uid": ["Ann"]], false), ("(&(objectClass=person)(UID=%u))", "Ann", ["uid": ["ann"]], false),
+        ("(|(uid=%u)(mail=%u@example.org))", "ann", ["uid": ["a7"], "mail": ["ann@example.org"]], true),
+        ("(|(uid=%u)(mail=%u@example.org))", "ann", ["uid": ["a7"], "mail": ["Ann@example.org"]], false),
+        ("(mail=%u@*.org)", "ann", ["mail": ["ann@example.org"]], true),
+        ("(mail=%u@*.org)", "ann", ["mail": ["ANN@example.org"]], false),
+        ("(mail=*%u*.org)", "a@", ["mail": ["x@a@.org"]], true), ("(mail=a*%u*a)", "a", ["mail": ["aa"]], false),
+        ("(uid:caseIgnoreMatch:=%u)", "ANN", ["uid": ["ann"]], false),
+        ("(&(uid=%u)(!(description=%u)))", "ANN", ["uid": ["ann"], "description": ["ANN"]], false),
+        ("(uid=%u)", "ann", [:], true), ("(uid=%u)", "ANN", [:], false), ("(uid=%u)", "a b", [:], false),
+        ("(uid=%u)", "ä", [:], false), ("(uid=a)", "ANN", ["uid": ["a"]], false),
+    ])
+    func `a user's name counts as the directory spells it`(
+        filter: String, user: String, attributes: [String: [String]], isRight: Bool
+    ) throws {
+        #expect((refusal(LDAPNaming(try LDAPFilter(filter)), user, attributes) == nil) == isRight)
+    }
+
+    @Test(arguments: [
+        ("uid=%u,ou=people,dc=x", "uid", "ann", "ann"), ("cn=a-%u-b+ou=c,dc=x", "cn", "ann", "a-ann-b"),
+        ("ou=x, CN = %u", "CN", "ann", "ann"), ("%u@example.org", nil, "ann", "ann"), ("%u=x", nil, "ann", "ann"),
+    ] as [(String, String?, String, String)])
+    func `the name of an entry says which attribute has the user's`(
+        entry: String, attribute: String?, user: String, value: String
+    ) {
+        let naming = LDAPNaming(ofEntry: Array(entry.utf8))
+        #expect(naming.attributes == (attribute.map { [$0] } ?? []))
+        let attributes = attribute.map { [$0.lowercased(): [value]] }
+        #expect(refusal(naming, user, attributes) == nil)
+        #expect(refusal(naming, user.uppercased(), attributes) != nil && refusal(naming, "ANN", nil) != nil)
+    }
+
+    @Test func `the log says how the directory spells a name`() throws {
+        let naming = LDAPNaming(try LDAPFilter("(uid=%u)"))
+        #expect(refusal(naming, "ANN", ["uid": ["a\"nn"]]) == #"the directory has another spelling of its name: "a\"nn""#)
     }
 }

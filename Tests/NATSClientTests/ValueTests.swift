@@ -59,6 +59,17 @@ import Testing
         #expect(throws: ServerAddressError.self) { try ServerAddress(reading: text) }
     }
 
+    @Test func `what is wrong with an address is said without its login`() {
+        for text in ["http://me:hush@a", "nats://me:hush@", "nats://me:hush@a:b", "nats://:hush@a", "nats://me:hush@[a"] {
+            do throws(ServerAddressError) {
+                _ = try ServerAddress(reading: text)
+                Issue.record("\(text) is an address")
+            } catch {
+                #expect(!error.description.contains("hush"), "\(error)")
+            }
+        }
+    }
+
     @Test func `versions are compared by number`() throws {
         let versions = try ["2.9.10", "2.11", "2.11.1-beta.2", "2.14.0"].map { try #require(ServerVersion($0)) }
         #expect(versions == versions.sorted() && versions[1] == ServerVersion(2, 11))

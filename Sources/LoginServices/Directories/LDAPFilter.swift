@@ -1,3 +1,5 @@
+internal import BrokerModel
+
 /// Which entries of a directory are meant (RFC 4515), with places for who logs in.
 ///
 /// A filter is read once, when the configuration is; what a client says goes into the values of the tree that came of
@@ -140,6 +142,91 @@ struct LDAPTemplate: Sendable, Equatable {
             }
         }
         return escaped
+    }
+}
+
+/// Where an entry says what its user is called.
+///
+/// A directory compares names without regard to case and blanks, and the broker's rules and bans do not: ANN would be
+/// let in as ann, and be somebody else to them. So a name counts only as the directory spells it.
+struct LDAPNaming: Sendable, Equatable {
+    private struct Place: Equatable {
+        let attribute: String
+        /// What its value is; between several of them anything may stand.
+        let parts: [LDAPTemplate]
+    }
+
+    private let places: [Place]
+
+    /// By what a filter compares with the user's name.
+    init(_ filter: LDAPFilter) { places = Self.places(in: filter) }
+
+    /// By the part of an entry's name that the user's is in, as in `uid=%u,ou=people`; by nothing, where none is.
+    init(ofEntry text: [UInt8]) {
+        let isEnd = { (byte: UInt8) in byte == UInt8(ascii: ",") || byte == UInt8(ascii: "+") }
+        let start = text.indices.first { text[$0...].starts(with: "%u".utf8) } ?? text.endIndex
+        let begin = text[..<start].lastIndex(where: isEnd).map { $0 + 1 } ?? 0
+        let part = text[begin..<(text[start...].firstIndex(where: isEnd) ?? text.endIndex)]
+        guard let equals = part.firstIndex(of: UInt8(ascii: "=")), equals < start else {
+            places = []
+            return
+        }
+        let attribute = String(decoding: part[..<equals].filter { $0 != UInt8(ascii: " ") }, as: UTF8.self)
+        let value = LDAPTemplate(Array(Self.trimmed(part[(equals + 1)...])))
+        places = LDAPAttribute.isName(attribute) ? [Place(attribute: attribute, parts: [value])] : []
+    }
+
+    /// What is asked for of an entry; none where nothing says what its user is called.
+    var attributes: [String] { places.map(\.attribute) }
+
+    /// Why a user cannot come in by the name that it gives; nil if it can.
+    ///
+    /// - Parameter entry: the user's; nil where the directory does not show it.
+    func refusal(of login: LDAPLogin, _ entry: LDAPEntry?) -> LoginFailure? {
+        let shown = places.map { (place: $0, values: entry?.values($0.attribute) ?? []) }
+        if shown.contains(where: { shown in shown.values.contains { Self.fits(Array($0.utf8), shown.place.parts, login) } }) {
+            return nil
+        }
+        if let value = shown.flatMap(\.values).first {
+            return .reported("the directory has another spelling of its name: \(StrangersText.shown(value))")
+        }
+        // One spelling is left of all that the directory may take for the same name.
+        let isPlain = login.user.allSatisfy { (0x21...0x7E).contains($0) && !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
+        return isPlain
+            ? nil
+            : .reported(
+                "the directory does not show how its name is spelled, and so it needs one of small letters, digits and signs of ASCII")
+    }
+
+    private static func trimmed(_ text: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        let text = text.drop { $0 == UInt8(ascii: " ") }
+        return text.last == UInt8(ascii: " ") ? trimmed(text.dropLast()) : text
+    }
+
+    private static func places(in filter: LDAPFilter) -> [Place] {
+        switch filter {
+        case .and(let filters), .or(let filters): filters.flatMap { places(in: $0) }
+        case .equal(let attribute, let value), .approximate(let attribute, let value),
+            .extensible(let attribute, _, _, let value):
+            value.namesUser && !attribute.isEmpty ? [Place(attribute: attribute, parts: [value])] : []
+        case .substrings(let attribute, let parts):
+            parts.contains(where: \.namesUser) ? [Place(attribute: attribute, parts: parts)] : []
+        case .not, .greaterOrEqual, .lessOrEqual, .present: []
+        }
+    }
+
+    private static func fits(_ value: [UInt8], _ parts: [LDAPTemplate], _ login: LDAPLogin) -> Bool {
+        let pieces = parts.map { $0.bytes(for: login) }
+        guard pieces.count > 1, let first = pieces.first, let last = pieces.last else { return value == pieces.first }
+        guard value.count >= first.count + last.count, value.starts(with: first), value.suffix(last.count) == last[...] else {
+            return false
+        }
+        var rest = value.dropFirst(first.count).dropLast(last.count)
+        for piece in pieces.dropFirst().dropLast() where !piece.isEmpty {
+            guard let place = rest.indices.first(where: { rest[$0...].starts(with: piece) }) else { return false }
+            rest = rest[(place + piece.count)...]
+        }
+        return true
     }
 }
 

@@ -95,6 +95,7 @@ public struct LDAPSettingsError: Error, Sendable {
 /// Logins that a directory decides (LDAP 3): by a login as the user, or by a comparison.
 ///
 ///     find the user's entry ─► none, several: unknown        or its name is known by a pattern
+///     how it is spelled     ─► otherwise: unknown            with a pattern after the login
 ///     log in as that entry  ─► invalid credentials: refused
 ///     superuser filter      ─► fits: no rule binds the client
 ///     groups that have the user ─► roles, and topics
@@ -110,6 +111,7 @@ public final class LDAPLoginSource: LoginSource {
     private let userFilter: LDAPFilter
     private let superuserFilter: LDAPFilter?
     private let groupFilter: LDAPFilter
+    private let naming: LDAPNaming
     private let roles: RoleLookup?
     private let access: ServerAccess<LDAPConnection>
     private let workers: WorkerPool
@@ -142,6 +144,7 @@ public final class LDAPLoginSource: LoginSource {
         (self.settings, self.roles, self.workers) = (settings, roles, workers)
         userEntry = LDAPTemplate(Array(settings.userEntry.utf8))
         userFilter = try filter("user_filter", settings.userFilter)
+        naming = userEntry.namesUser ? LDAPNaming(ofEntry: Array(settings.userEntry.utf8)) : LDAPNaming(userFilter)
         groupFilter = try filter("group_filter", settings.groupFilter)
         if let text = settings.superuserFilter {
             superuserFilter = try filter("superuser_filter", text)
@@ -192,13 +195,18 @@ public final class LDAPLoginSource: LoginSource {
         } else {
             try becomeBroker(connection)
             let found = try entries(
-                connection, settings.userEntry, userFilter, login, attributes: [], countMax: 2, "the search for the user")
+                connection, settings.userEntry, userFilter, login, attributes: naming.attributes, countMax: 2,
+                "the search for the user")
             guard found.count < 2 else { return .next(.reported("several entries of the directory have its name")) }
             guard let entry = found.first else { return .next(.unknownUser) }
+            if let refusal = naming.refusal(of: login, entry) { return .next(refusal) }
             login.entry = entry.name
         }
         if let refusal = try proof(of: login, password, connection) { return refusal }
         if settings.broker != nil { try becomeBroker(connection) }
+        if userEntry.namesUser, let refusal = naming.refusal(of: login, try ownEntry(of: login, connection)) {
+            return .next(refusal)
+        }
         if let superuserFilter {
             let isPattern = userEntry.namesUser
             let found = try entries(
@@ -237,6 +245,17 @@ public final class LDAPLoginSource: LoginSource {
             return .refused(.reported("the directory refuses the login: \(result.failure("it"))"))
         default: throw result.failure("the user's login")
         }
+    }
+
+    /// The entry that a pattern has named; nil where whoever asks may not see it.
+    private func ownEntry(of login: LDAPLogin, _ connection: LDAPConnection) throws(SourceFailure) -> LDAPEntry? {
+        guard !naming.attributes.isEmpty else { return nil }
+        let found = try connection.search(
+            login.entry, isOne: true, LDAPFilter.present("objectClass").encoded(for: login), attributes: naming.attributes,
+            countMax: 1)
+        let failure = found.result.failure("the search for the user")
+        if failure.isLost { throw failure }
+        return found.entries.first
     }
 
     /// Asks as the broker; as nobody, where it has no login.

@@ -110,6 +110,7 @@ class Slapd(Server):
             f"{schemas}pidfile {self.directory}/pid\nmodulepath /usr/lib/ldap\nmoduleload back_mdb\nallow bind_anon_cred\n{tls}{more}"
             f"database mdb\nsuffix dc=example,dc=org\nrootdn cn=admin,dc=example,dc=org\nrootpw admin\ndirectory {self.directory}/data\nmaxsize 10485760\ndbnosync\n"
             "access to attrs=userPassword by dn.exact=cn=admin,dc=example,dc=org write by anonymous auth by * compare\n"
+            "access to dn.subtree=ou=closed,dc=example,dc=org by anonymous auth by * none\n"
             "access to dn.subtree=ou=hidden,dc=example,dc=org by users read by anonymous auth\naccess to * by * read\n"
         )
         subprocess.run([find("slapadd"), "-q", "-f", self.configuration], input=ldif, text=True, check=True, capture_output=True)

@@ -283,6 +283,25 @@ class TestDirectory:
         assert bob["subscribe"]("in/x") and not bob["subscribe"]("out/x") and not bob["publish"]("in/x")
         bob["close"]()
 
+    def test_a_name_counts_as_the_directory_spells_it(self, start_broker, server):
+        """The directory takes BOB for bob, and a ban or a rule of bob's does not."""
+        bob = DIRECTORY[DIRECTORY.index("dn: uid=bob,"):].split("\n\n")[0]
+        closed = "dn: ou=closed,dc=example,dc=org\nobjectClass: organizationalUnit\nou: closed\n\n" + bob.replace("ou=people", "ou=closed")
+        slapd = server(Slapd, f"{DIRECTORY}\n{closed}\n")
+        url = f"martlet_ldap_url ldap://127.0.0.1:{slapd.port}\n"
+        found = start_broker(configuration=f"{self.SEARCH}{url}")
+        pattern, unseen = (
+            start_broker(configuration=f"allow_anonymous false\n{url}martlet_ldap_user_dn uid=%u,ou={place},dc=example,dc=org\n")
+            for place in ("people", "closed")
+        )
+        for broker in (found, pattern, unseen):
+            assert log_in(broker, "bob", "b") == 0
+            for name in ("BOB", "bob "):
+                assert log_in(broker, name, "b") == NOT_AUTHORIZED, name
+        for broker in (found, pattern):
+            broker.wait_for_log("Login failed .*: the directory has another spelling of its name: \"bob\", user 'BOB'")
+        unseen.wait_for_log("Login failed .*: the directory does not show how its name is spelled, .*, user 'BOB'")
+
     def test_a_directory_has_to_show_a_certificate_that_is_its_own(self, start_broker, server, authority):
         slapd = server(Slapd, DIRECTORY, authority)
         common = "allow_anonymous false\nmartlet_ldap_user_dn ou=people,dc=example,dc=org\n"
