@@ -37,11 +37,16 @@ import Testing
         #expect(answer(of: authenticator, to: .password(userName: "anna", password: [])).refusal == .notAuthorized)
     }
 
-    @Test func `a pool without room answers that the broker is busy`() {
+    @Test func `a pool without room answers that the broker is busy, and the log hears why`() {
         let pool = WorkerPool(name: "test", threads: 1, queue: 0)
         defer { pool.stop() }
         let authenticator = PasswordAuthenticator(users: users, workers: pool)
-        #expect(answer(of: authenticator, to: .password(userName: "anna", password: [1, 2])).refusal == .serverBusy)
+        let answer = answer(of: authenticator, to: .password(userName: "anna", password: [1, 2]))
+        guard case .refused(.serverBusy, let failure) = answer else {
+            Issue.record("\(answer)")
+            return
+        }
+        #expect(failure.words == "too many logins wait for an answer")
     }
 
     private func answer(of authenticator: PasswordAuthenticator, to step: AuthenticationRequest.Step) -> AuthenticationOutcome {

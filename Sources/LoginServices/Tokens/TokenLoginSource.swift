@@ -183,7 +183,7 @@ private final class TokenExchange: EnhancedExchange {
             case .allowed(let userName, let grant): reply(.accepted(userName: userName, data: nil, grant: grant))
             case .refused(let failure), .next(let failure): reply(.refused(.notAuthorized, because: failure))
             case .failed(let words): reply(.refused(.serverUnavailable, because: .reported("the login source \(name) \(words)")))
-            case .busy: reply(.refused(.serverBusy))
+            case .busy: reply(.refused(.serverBusy, because: .tooManyLogins))
             }
         }
         return source.submit(token, client, subject, reply: counted)

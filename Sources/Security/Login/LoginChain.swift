@@ -113,7 +113,7 @@ public struct LoginExplanation: Sendable {
             switch last.answer {
             case .allowed(let userName, let grant): return .accepted(userName: userName, data: nil, grant: grant)
             case .refused(let failure): return .refused(.notAuthorized, because: failure)
-            case .busy: return .refused(.serverBusy)
+            case .busy: return .refused(.serverBusy, because: .tooManyLogins)
             case .failed(let words): return Self.unavailable(last.source, words)
             case .next: break
             }

@@ -96,6 +96,9 @@ extension LoginFailure {
     /// The same of tokens that are checked here.
     public static let noWebToken = LoginFailure.reported("no token (JWT) is where one is looked for")
 
+    /// What is said of a login for which there is no room.
+    public static let tooManyLogins = LoginFailure.reported("too many logins wait for an answer")
+
     /// What is said of a password that a service cannot be told.
     public static let passwordIsNoText = LoginFailure.reported("its password is no UTF-8, which the service cannot be told")
 

@@ -31,10 +31,10 @@ public final class PasswordAuthenticator: Authenticator, LoginSource {
             case true?: reply(.accepted(userName: userName, data: nil))
             // mosquitto's answer, and the same for a wrong name as for a wrong password.
             case false?: reply(.refused(.notAuthorized, because: users.knows(userName) ? .wrongPassword : .unknownUser))
-            case nil: reply(.refused(.serverBusy))
+            case nil: reply(.refused(.serverBusy, because: .tooManyLogins))
             }
         } refuse: {
-            reply(.refused(.serverBusy))
+            reply(.refused(.serverBusy, because: .tooManyLogins))
         }
         workers.submit(check)
         return check

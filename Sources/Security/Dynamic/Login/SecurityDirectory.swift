@@ -195,7 +195,7 @@ public final class DirectoryAuthenticator: Authenticator, LoginSource {
             switch answer {
             case .allowed(let userName, _): reply(.accepted(userName: userName, data: nil))
             case .refused(let failure), .next(let failure): reply(.refused(.notAuthorized, because: failure))
-            case .busy, .failed: reply(.refused(.serverBusy))
+            case .busy, .failed: reply(.refused(.serverBusy, because: .tooManyLogins))
             }
         }
     }
