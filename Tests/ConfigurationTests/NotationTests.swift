@@ -227,18 +227,28 @@ import Testing
         #expect(result.texts.contains { $0.contains("no back end is registered for user") })
     }
 
-    @Test(arguments: [
-        ("redis", "redis_register superuser", "auth_opt_redis_register has no effect: a database or directory is asked"),
-        ("sqlite", "sqlite_register superuser, acl", "auth_opt_sqlite_register has no effect: a database or directory is asked"),
-        ("ldap", "ldap_register acl", "auth_opt_ldap_register has no effect: a database or directory is asked"),
-        ("postgres", "pg_register user,superuser", "there is no auth_opt_pg_superquery, or superusers are turned off."),
-        ("sqlite", "sqlite_register user,acl", "auth_opt_sqlite_register says acl, which has no effect: there is no auth_opt_sqlite_aclquery."),
-        ("http", "http_register user,superuser", "there is no auth_opt_http_superuser_uri, or superusers are turned off."),
-        ("http", "http_register user,acl", "there is no auth_opt_http_aclcheck_uri."),
-        ("files", "files_register user,superuser", "auth_opt_files_register says superuser, which has no effect: its files know no superusers."),
-        ("files", "mysql_register user", nil), ("files", "redis_register user", "auth_opt_backends does not name redis."),
-        ("redis", "redis_register user,superuser,acl", nil), ("redis", "redis_register user\nauth_opt_files_register acl", nil),
-    ] as [(String, String, String?)])
+    @Test(
+        arguments: [
+            ("redis", "redis_register superuser", "auth_opt_redis_register has no effect: a database or directory is asked"),
+            (
+                "sqlite", "sqlite_register superuser, acl",
+                "auth_opt_sqlite_register has no effect: a database or directory is asked"
+            ),
+            ("ldap", "ldap_register acl", "auth_opt_ldap_register has no effect: a database or directory is asked"),
+            ("postgres", "pg_register user,superuser", "there is no auth_opt_pg_superquery, or superusers are turned off."),
+            (
+                "sqlite", "sqlite_register user,acl",
+                "auth_opt_sqlite_register says acl, which has no effect: there is no auth_opt_sqlite_aclquery."
+            ),
+            ("http", "http_register user,superuser", "there is no auth_opt_http_superuser_uri, or superusers are turned off."),
+            ("http", "http_register user,acl", "there is no auth_opt_http_aclcheck_uri."),
+            (
+                "files", "files_register user,superuser",
+                "auth_opt_files_register says superuser, which has no effect: its files know no superusers."
+            ),
+            ("files", "mysql_register user", nil), ("files", "redis_register user", "auth_opt_backends does not name redis."),
+            ("redis", "redis_register user,superuser,acl", nil), ("redis", "redis_register user\nauth_opt_files_register acl", nil),
+        ] as [(String, String, String?)])
     func `what go-auth is registered for in vain is said`(backEnd: String, line: String, words: String?) {
         let others = backEnd == "files" ? "" : "files,"
         let texts = read(

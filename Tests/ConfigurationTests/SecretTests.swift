@@ -79,7 +79,8 @@ import Testing
 
     @Test(arguments: [
         "martlet_http_auth_url htp://u.example/login?key=hush", "martlet_http_auth_url = https://u.example/login?key=hush",
-        "martlet_introspection_url=https://u.example/?key=hush", "connection b\nremote_password=hush", "martlet_cluster_token: hush",
+        "martlet_introspection_url=https://u.example/?key=hush", "connection b\nremote_password=hush",
+        "martlet_cluster_token: hush",
         "martlet_jwt_keys ftp://me:hush@u.example/",
         "martlet_ldap_url x://me:hush@d.example", "martlet_cluster_servers nats://me:hush@a,,nats://b",
         "connection b\naddress ftp://me:hush@b.example", "connection b\nbridge_psk hush", "connection b\nbridge_psk 'hush'",
@@ -91,7 +92,8 @@ import Testing
     }
 
     @Test func `an address of a bridge is told without its query, which it keeps`() {
-        let address = read("connection b\naddress wss://b.example/mqtt?key=hush\ntopic #").configuration.bridges.first?.addresses.first
+        let address = read("connection b\naddress wss://b.example/mqtt?key=hush\ntopic #").configuration.bridges.first?.addresses
+            .first
         #expect(address?.transport == .webSocket(path: "/mqtt?key=hush"))
         #expect(address?.description == "wss://b.example:443/mqtt?***")
     }
@@ -99,7 +101,8 @@ import Testing
     @Test func `a login before the host of a bridge's address is refused, and not shown`() {
         for (given, shown) in [("mqtts://me:hush@b.example", "mqtts://***@b.example"), ("me:hush@b.example", "***@b.example")] {
             let texts = read("connection b\naddress \(given)\ntopic #").texts
-            let message = "address: found \"\(shown)\", expected HOST or HOST:PORT. A login is said by remote_username and remote_password."
+            let message =
+                "address: found \"\(shown)\", expected HOST or HOST:PORT. A login is said by remote_username and remote_password."
             #expect(texts.contains("Error: m.conf:2: \(message)"), "\(texts)")
         }
     }

@@ -109,10 +109,11 @@ import Testing
         #expect((refusal(LDAPNaming(try LDAPFilter(filter)), user, attributes) == nil) == isRight)
     }
 
-    @Test(arguments: [
-        ("uid=%u,ou=people,dc=x", "uid", "ann", "ann"), ("cn=a-%u-b+ou=c,dc=x", "cn", "ann", "a-ann-b"),
-        ("ou=x, CN = %u", "CN", "ann", "ann"), ("%u@example.org", nil, "ann", "ann"), ("%u=x", nil, "ann", "ann"),
-    ] as [(String, String?, String, String)])
+    @Test(
+        arguments: [
+            ("uid=%u,ou=people,dc=x", "uid", "ann", "ann"), ("cn=a-%u-b+ou=c,dc=x", "cn", "ann", "a-ann-b"),
+            ("ou=x, CN = %u", "CN", "ann", "ann"), ("%u@example.org", nil, "ann", "ann"), ("%u=x", nil, "ann", "ann"),
+        ] as [(String, String?, String, String)])
     func `the name of an entry says which attribute has the user's`(
         entry: String, attribute: String?, user: String, value: String
     ) {

@@ -167,7 +167,8 @@ public struct ConfigurationImporter: Sendable {
             guard option.differs(theirs, plan.result.configuration),
                 let line = plan.result.locations.line(of: option.name), kept.contains(line)
             else { continue }
-            plan.remarks.append("\(line.file):\(line.line) says \"\(line.name) \(ConfigurationOption.shown(line.value, of: line.name))\", which mosquitto's files do not.")
+            let value = ConfigurationOption.shown(line.value, of: line.name)
+            plan.remarks.append("\(line.file):\(line.line) says \"\(line.name) \(value)\", which mosquitto's files do not.")
         }
     }
 

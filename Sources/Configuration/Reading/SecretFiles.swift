@@ -69,7 +69,8 @@ extension ConfigurationOption {
     public static func shown(_ value: String, of name: String) -> String {
         if isSecret(name) { return AddressMask.mask }
         let isPath = name.hasSuffix("_uri")
-        return isPath || value.holds("://") || name == "martlet_cluster_servers" ? AddressMask.masking(value, isPath: isPath) : value
+        return isPath || value.holds("://") || name == "martlet_cluster_servers"
+            ? AddressMask.masking(value, isPath: isPath) : value
     }
 }
 
@@ -87,7 +88,8 @@ enum AddressMask {
     ///   - text: addresses with blanks or commas between them.
     ///   - isPath: whether it is what stands behind the host alone.
     static func masking(_ text: String, isPath: Bool = false) -> String {
-        text.split(separator: " ", omittingEmptySubsequences: false).map { masking(word: $0, isPath: isPath) }.joined(separator: " ")
+        text.split(separator: " ", omittingEmptySubsequences: false).map { masking(word: $0, isPath: isPath) }.joined(
+            separator: " ")
     }
 
     /// Whether a part of it stands for what was hidden.

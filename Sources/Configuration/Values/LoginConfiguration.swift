@@ -214,7 +214,7 @@ public struct GoAuthConfiguration: Sendable, Equatable {
         return [BackEnd.files, .jwt, .sqlite, .postgres, .redis, .ldap].first { asks($0, .user) && !asks($0, .acl) }
     }
 
-    /// What comes of no `auth_opt_BACKEND_register` line that asks for it, each as a sentence.
+    /// What `auth_opt_BACKEND_register` lines ask for in vain, each as a sentence.
     var registrationsWithoutEffect: [String] {
         backEnds.flatMap { backEnd -> [String] in
             guard let asked = checks[backEnd] else { return [] }

@@ -150,16 +150,16 @@ struct LDAPTemplate: Sendable, Equatable {
 /// A directory compares names without regard to case and blanks, and the broker's rules and bans do not: ANN would be
 /// let in as ann, and be somebody else to them. So a name counts only as the directory spells it.
 struct LDAPNaming: Sendable, Equatable {
-    private struct Place: Equatable {
+    private struct Comparison: Equatable {
         let attribute: String
         /// What its value is; between several of them anything may stand.
         let parts: [LDAPTemplate]
     }
 
-    private let places: [Place]
+    private let comparisons: [Comparison]
 
     /// By what a filter compares with the user's name.
-    init(_ filter: LDAPFilter) { places = Self.places(in: filter) }
+    init(_ filter: LDAPFilter) { comparisons = Self.comparisons(in: filter) }
 
     /// By the part of an entry's name that the user's is in, as in `uid=%u,ou=people`; by nothing, where none is.
     init(ofEntry text: [UInt8]) {
@@ -168,23 +168,23 @@ struct LDAPNaming: Sendable, Equatable {
         let begin = text[..<start].lastIndex(where: isEnd).map { $0 + 1 } ?? 0
         let part = text[begin..<(text[start...].firstIndex(where: isEnd) ?? text.endIndex)]
         guard let equals = part.firstIndex(of: UInt8(ascii: "=")), equals < start else {
-            places = []
+            comparisons = []
             return
         }
         let attribute = String(decoding: part[..<equals].filter { $0 != UInt8(ascii: " ") }, as: UTF8.self)
         let value = LDAPTemplate(Array(Self.trimmed(part[(equals + 1)...])))
-        places = LDAPAttribute.isName(attribute) ? [Place(attribute: attribute, parts: [value])] : []
+        comparisons = LDAPAttribute.isName(attribute) ? [Comparison(attribute: attribute, parts: [value])] : []
     }
 
     /// What is asked for of an entry; none where nothing says what its user is called.
-    var attributes: [String] { places.map(\.attribute) }
+    var attributes: [String] { comparisons.map(\.attribute) }
 
     /// Why a user cannot come in by the name that it gives; nil if it can.
     ///
     /// - Parameter entry: the user's; nil where the directory does not show it.
     func refusal(of login: LDAPLogin, _ entry: LDAPEntry?) -> LoginFailure? {
-        let shown = places.map { (place: $0, values: entry?.values($0.attribute) ?? []) }
-        if shown.contains(where: { shown in shown.values.contains { Self.fits(Array($0.utf8), shown.place.parts, login) } }) {
+        let shown = comparisons.map { (comparison: $0, values: entry?.values($0.attribute) ?? []) }
+        if shown.contains(where: { shown in shown.values.contains { Self.fits(Array($0.utf8), shown.comparison.parts, login) } }) {
             return nil
         }
         if let value = shown.flatMap(\.values).first {
@@ -195,7 +195,8 @@ struct LDAPNaming: Sendable, Equatable {
         return isPlain
             ? nil
             : .reported(
-                "the directory does not show how its name is spelled, and so it needs one of small letters, digits and signs of ASCII")
+                "the directory does not show how its name is spelled, and so it needs one of small letters, digits and signs of ASCII"
+            )
     }
 
     private static func trimmed(_ text: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
@@ -203,14 +204,14 @@ struct LDAPNaming: Sendable, Equatable {
         return text.last == UInt8(ascii: " ") ? trimmed(text.dropLast()) : text
     }
 
-    private static func places(in filter: LDAPFilter) -> [Place] {
+    private static func comparisons(in filter: LDAPFilter) -> [Comparison] {
         switch filter {
-        case .and(let filters), .or(let filters): filters.flatMap { places(in: $0) }
+        case .and(let filters), .or(let filters): filters.flatMap { comparisons(in: $0) }
         case .equal(let attribute, let value), .approximate(let attribute, let value),
             .extensible(let attribute, _, _, let value):
-            value.namesUser && !attribute.isEmpty ? [Place(attribute: attribute, parts: [value])] : []
+            value.namesUser && !attribute.isEmpty ? [Comparison(attribute: attribute, parts: [value])] : []
         case .substrings(let attribute, let parts):
-            parts.contains(where: \.namesUser) ? [Place(attribute: attribute, parts: parts)] : []
+            parts.contains(where: \.namesUser) ? [Comparison(attribute: attribute, parts: parts)] : []
         case .not, .greaterOrEqual, .lessOrEqual, .present: []
         }
     }
@@ -223,8 +224,8 @@ struct LDAPNaming: Sendable, Equatable {
         }
         var rest = value.dropFirst(first.count).dropLast(last.count)
         for piece in pieces.dropFirst().dropLast() where !piece.isEmpty {
-            guard let place = rest.indices.first(where: { rest[$0...].starts(with: piece) }) else { return false }
-            rest = rest[(place + piece.count)...]
+            guard let index = rest.indices.first(where: { rest[$0...].starts(with: piece) }) else { return false }
+            rest = rest[(index + piece.count)...]
         }
         return true
     }
