@@ -111,7 +111,8 @@ nightly: build tools-test growth build-time fuzz sanitize ## What `make test` do
 	swift build $(release) $(arrows) --product consumerclient
 	swift build --build-tests --scratch-path .build-traits --traits Logging,Metrics,Tracing,ServiceLifecycle
 	swift test --skip-build --scratch-path .build-traits --traits Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
-	MARTLET_CRASH_ROUNDS=50 MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)
+	MARTLET_CRASH_ROUNDS=50 $(python) -m pytest Tests/Integration/durability --numprocesses 4 --ignore=Tests/Integration/durability/test_long_queue.py $(PYTEST_ARGS)
+	MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability/test_long_queue.py -n 0 $(PYTEST_ARGS)
 	MARTLET_BRIDGE_ROUNDS=50 $(python) -m pytest Tests/Integration/bridges $(PYTEST_ARGS)
 	MARTLET_CLUSTER_ROUNDS=50 MARTLET_CLUSTER_SEED=$${RANDOM} $(python) -m pytest Tests/Integration/cluster/test_faults.py -n 0 $(PYTEST_ARGS)
 	$(python) -m pytest Tests/Integration/incidents --numprocesses 2 $(PYTEST_ARGS)

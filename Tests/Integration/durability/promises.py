@@ -6,6 +6,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
+from harness.waiting import PATIENCE
 from harness.wire import PUBLISH, Wire
 
 from durability.history import History
@@ -62,6 +63,11 @@ async def finish(publishers: list[Publisher]) -> dict[str, Messages]:
     return {topic: publisher.messages(topic) for publisher in publishers for topic in publisher.sent}
 
 
+def patience(topics: dict[str, Messages]) -> float:
+    """Seconds that all of it may take at the most: of the many messages of many rounds a busy machine brings two hundred a second."""
+    return 2 * PATIENCE + sum(len(had.owed) for had in topics.values()) / 200
+
+
 async def messages(storm: Storm, qos: int, most: int = 1500, padding: int = 0):
     """Queued and in-flight messages: all arrive, in order; those of QoS 2 once."""
     publishers = [Publisher(storm.peer(f"publisher-{version}", version), qos, padding) for version in ("mqttv311", "mqttv5")]
@@ -80,7 +86,8 @@ async def messages(storm: Storm, qos: int, most: int = 1500, padding: int = 0):
     await storm.connect([*writers, online, flapping, offline])
     topics = await finish(publishers)
     for subscriber in (online, flapping, offline):
-        await storm.pulse.until(partial(has_ended, subscriber, len(topics)), f"the last messages reach {subscriber.client_id}")
+        await storm.pulse.until(
+            partial(has_ended, subscriber, len(topics)), f"the last messages reach {subscriber.client_id}", seconds=patience(topics))
         for topic, had in topics.items():
             check_arrivals(subscriber, topic, had, qos)
 
@@ -108,7 +115,7 @@ async def shared(storm: Storm, qos: int, most: int = 1000):
         return [(delivery.topic, delivery.payload) for member in members for delivery in member.deliveries if delivery.payload != "end"]
 
     try:
-        await storm.pulse.until(lambda: len(came()) >= len(owed) and owed <= set(came()), "every message arrives", seconds=60)
+        await storm.pulse.until(lambda: len(came()) >= len(owed) and owed <= set(came()), "every message arrives", seconds=patience(topics))
     except AssertionError:
         lost = sorted(owed - set(came()))
         raise AssertionError(f"{len(lost)} of {len(owed)} lost: {lost[:20]}") from None
