@@ -44,11 +44,11 @@ extension BrokerShard {
         }
         guard let failure, isLogin else {
             // The client hears less than the operator, who is to know which source of logins is down.
-            let known = failure == .unspecified ? nil : failure
-            logConnection(.information, of: connection, reason: known?.words ?? explanation) {
+            let told = if case .reported(let words)? = failure { "\(words)." } else { explanation }
+            logConnection(.information, of: connection, reason: told) {
                 [.protocolError, .malformedPacket].contains(reason)
-                    ? "Protocol error from \(connection.info.address):\(connection.info.port): \(explanation)"
-                    : "Client \(connection.logName) \(place): \(known.map { "\($0.words)." } ?? explanation)"
+                    ? "Protocol error from \(connection.info.address):\(connection.info.port): \(told)"
+                    : "Client \(connection.logName) \(place): \(told)"
             }
             return
         }
