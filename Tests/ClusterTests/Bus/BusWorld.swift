@@ -187,8 +187,8 @@ final class BusWorld: CustomStringConvertible {
                 case 1: found.whole += 1
                 default: found.extra += 1
                 }
-                // Who does not know of the members of others leaves a message to them, besides to its own; so does who gets
-                // such a message, and does not know of them either.
+                // Who does not know of the members of others leaves a message to them, besides to its own; so does who
+                // gets such a message, and does not know of them either.
                 let allowed = 1 + (message.isKnowing ? 0 : group.unknowing[number] ?? 0)
                 if !(1...allowed).contains(group.dispatched[number] ?? 0) {
                     let text = String(decoding: name.shareName, as: UTF8.self)
