@@ -249,7 +249,8 @@ def test_the_log_is_emptied(case, make_site, how):
     if how == "DELETE":
         case.told(site.nodes[0], "log", r"the stream of the log's partition 0 is not the one that this node has read before[^\n]*", 3 * PATIENCE)
     site.is_whole()
-    case.saw(traffic.end(), answer=ELECTION, connect=LASTING)
+    # Of each of the two publishers one may have been stored, and not been read yet by the receiver's node: nobody has it then.
+    case.saw(traffic.end(), answer=ELECTION, connect=LASTING, missing=2)
 
 
 @pytest.mark.parametrize("how", [
