@@ -10,6 +10,10 @@ import Testing
     /// Answers as the test says, at once or when it is told to.
     final class Source: LoginSource, AbandonedLogin {
         let name: String
+        /// Whom it lets in by what it knows from before, and the only user whom it may know; nil for nobody, and for
+        /// anybody.
+        private let known: EncodedString?
+        private let only: EncodedString?
         private let state: Locked<State>
 
         struct State: Sendable {
@@ -20,14 +24,20 @@ import Testing
             var wasLast = false
         }
 
-        init(_ name: String, _ answer: LoginAnswer?) {
-            self.name = name
+        init(_ name: String, _ answer: LoginAnswer?, known: EncodedString? = nil, only: EncodedString? = nil) {
+            (self.name, self.known, self.only) = (name, known, only)
             state = Locked(State(answer: answer))
         }
 
         var now: State { state.value }
 
         func set(_ answer: LoginAnswer?) { state.withLock { $0.answer = answer } }
+
+        func recalled(_ question: LoginQuestion) -> LoginAnswer? {
+            known != nil && question.userName == known ? .allowed(userName: nil, LoginGrant(source: name)) : nil
+        }
+
+        func isAsked(about userName: EncodedString?) -> Bool { only == nil || userName == only }
 
         func decide(
             _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
@@ -338,20 +348,7 @@ import Testing
     }
 
     @Test func `what a source knows from before is no sign that it is there`() {
-        final class Forgetful: LoginSource {
-            let name = "introspection"
-            func recalled(_ question: LoginQuestion) -> LoginAnswer? {
-                question.userName == "known" ? .allowed(userName: nil, LoginGrant(source: name)) : nil
-            }
-            func decide(
-                _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
-            ) -> (any AbandonedLogin)? {
-                reply(.failed("is down"))
-                return nil
-            }
-            func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool { true }
-        }
-        let chain = chain(Forgetful())
+        let chain = chain(Source("introspection", .failed("is down"), known: "known"))
         for _ in 0..<3 {
             ask(chain, "stranger")
             #expect(last?.refusal == .serverUnavailable)
@@ -364,22 +361,12 @@ import Testing
     }
 
     @Test func `a source whose user it cannot be is not asked`() {
-        final class Picky: LoginSource {
-            let name = "picky"
-            func isAsked(about userName: EncodedString?) -> Bool { userName == "mine" }
-            func decide(
-                _ question: LoginQuestion, reply: @escaping @Sendable (LoginAnswer) -> Void
-            ) -> (any AbandonedLogin)? {
-                reply(.failed("is down"))
-                return nil
-            }
-            func keeps(_ userName: EncodedString, of earlier: any LoginSource) -> Bool { true }
-        }
-        ask(chain(Picky()), "yours")
+        let picky = Source("picky", .failed("is down"), only: "mine")
+        ask(chain(picky), "yours")
         #expect(last?.refusal == .notAuthorized && tallies.tally("picky").counts.asked == 0)
-        ask(chain(Picky(), Source("file", allowed("file"))), "yours")
+        ask(chain(picky, Source("file", allowed("file"))), "yours")
         #expect(last?.refusal == nil)
-        ask(chain(Picky()), "mine")
+        ask(chain(picky), "mine")
         #expect(last?.refusal == .serverUnavailable && tallies.tally("picky").counts.failed == 1)
     }
 
