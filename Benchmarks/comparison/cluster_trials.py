@@ -1,4 +1,5 @@
-"""What a cluster does once, and how long that takes: a session that comes to another node, a leader of the log that is killed."""
+"""What a cluster does once, and how long that takes: a session that comes to another node, a leader of the log that is killed, many retained
+messages that are set."""
 import contextlib
 import json
 import statistics
@@ -14,7 +15,12 @@ _LASTS = b"\x11\x00\x00\x0e\x10"
 _QUEUED = 1000
 # Messages in the log behind which those of the session lie.
 _LOGGED = 1_000_000
+_RETAINED = 10_000
+# Of these on their way at once: more than a node has the servers store at a time.
+_UNDER_WAY = 500
 _PATIENCE_SECONDS = 60
+# Between two moves: who takes a session twice within five seconds from the same node waits for a second, as two clients of one name do.
+_REST_SECONDS = 2.6
 # How long publishing goes on before and behind the end of the leader.
 _BEFORE_SECONDS, _BEHIND_SECONDS = 2, 12
 
@@ -30,6 +36,7 @@ def reattach(martlet, running):
         _queue(ports[turn % 2])
         if turn == 0:
             logged = _fill(martlet, ports[0])
+        time.sleep(_REST_SECONDS)
         began = time.monotonic()
         wire, present = _session(ports[(turn + 1) % 2])
         connected.append(time.monotonic() - began)
@@ -63,6 +70,29 @@ def leader(martlet, running):
     if len(gaps) < 2:
         raise RuntimeError("a publisher has not come to its end")
     return gaps
+
+
+def retained(martlet, running):
+    """10,000 topics are given a retained message each at one node; how many a second it acknowledges, and when another node has them all."""
+    with contextlib.closing(Wire(running.port, "mqttv311")) as wire:
+        wire.connect("retaining")
+        began = time.monotonic()
+        for number in range(_RETAINED + _UNDER_WAY):
+            if number < _RETAINED:
+                wire.publish(f"retained/{number}", f"{number}", qos=1, identifier=number + 1, retain=True)
+            if number >= _UNDER_WAY:
+                wire.receive(PUBACK, _PATIENCE_SECONDS)
+        acknowledged = time.monotonic() - began
+        wire.disconnect()
+    with contextlib.closing(Wire(running.subscriber_port, "mqttv311")) as wire:
+        wire.connect("looking")
+        wire.subscribe("retained/#", 0)
+        topics = {wire.receive(PUBLISH, _PATIENCE_SECONDS).topic for _ in range(_RETAINED)}
+        seen = time.monotonic() - began
+        wire.disconnect()
+    if len(topics) < _RETAINED:
+        raise RuntimeError("the other node has not all retained messages")
+    return {"acknowledged_per_s": _RETAINED / acknowledged, "seen_ms": 1e3 * seen}
 
 
 def _session(port):

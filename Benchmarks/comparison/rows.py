@@ -56,6 +56,8 @@ OF_EQUAL_RECORDS = Figure("of_equal_records", "of what they would carry", "times
 OF_EQUAL_RECORDS_CPU = Figure("of_equal_records_cpu", "of that for the same CPU of the servers", "times", True, 2, has_ratio=False)
 REATTACHED = Figure("taken_ms", "all 1,000 are there", "ms", False, 0, has_ratio=False)
 CONNECTED = Figure("connected_ms", "CONNACK", "ms", False, 0, has_ratio=False)
+RETAINED_CHANGES = Figure("acknowledged_per_s", "acknowledged", "/s", True, 0)
+RETAINED_SEEN = Figure("seen_ms", "all are at the other node", "ms", False, 0, has_ratio=False)
 STALLED = Figure("stalled_s", "nothing acknowledged for", "s", False, 1, has_ratio=False)
 STALLED_ALONE = Figure("stalled_alone_s", "NATS servers alone", "s", False, 1, has_ratio=False)
 MEGABYTES = Figure("out_megabytes_per_s", "payload", "MB/s", True, 0)
@@ -222,6 +224,8 @@ ROWS = [
          figures=(REATTACHED, CONNECTED), trial="reattach"),
     _row("cluster-leader", "the server that leads the log is killed, 1 publisher, QoS 1", "", needs=(CLUSTER, STORE),
          figures=(STALLED, STALLED_ALONE), trial="leader"),
+    _row("cluster-retained", "1 publisher, 10,000 retained messages at a node with a store, QoS 1", "", needs=(CLUSTER, STORE),
+         figures=(RETAINED_CHANGES, RETAINED_SEEN), trial="retained"),
     _row("fanin-100-qos1", "100 → 1, QoS 1", "-s fanin -q 1", needs=(WILDCARDS, ACKNOWLEDGED), floor="pair-100"),
     _row("bridge-100-qos0", "100 → a bridge → 1, QoS 0", "-s fanin", needs=(BRIDGE,), without_bridge="fanin-100"),
     _row("bridge-100-qos1", "100 → a bridge → 1, QoS 1", "-s fanin -q 1", needs=(BRIDGE, ACKNOWLEDGED),
