@@ -239,7 +239,8 @@ package final class SyncWatch {
                 log.write(.warning, "Cluster \(plan.name): it is not known when the server at \(monitor) syncs: \(reason).")
             }
         }
-        if let mode, mode != before { log.write(.notice, "Cluster \(plan.name): \(Self.words(mode)).") }
+        // What a node without a store acknowledges is in its own memory.
+        if let mode, mode != before, plan.logPartitions > 0 { log.write(.notice, "Cluster \(plan.name): \(words(mode)).") }
         report(plan.mode == .synced ? complaint : nil)
     }
 
@@ -252,9 +253,11 @@ package final class SyncWatch {
         return nil
     }
 
-    private static func words(_ mode: ClusterMode) -> String {
+    private func words(_ mode: ClusterMode) -> String {
         switch mode {
-        case .synced: "what is acknowledged is on the disks of a majority of the servers"
+        case .synced:
+            "what is acknowledged is on the disks of a majority of the servers, as far as martlet_cluster_monitors names them "
+                + "(\(plan.monitors.count))"
         case .replicated: "what is acknowledged is in the memory of a majority of the servers, and on their disks a little later"
         }
     }

@@ -110,7 +110,7 @@ extension ClusterRunner: NATSListener {
         case .nodes(let nodes, let sequence):
             // What the list says is for the next incarnation.
             guard !leases.hasEnded(now: now) else { break }
-            troubles.lease = nil
+            if troubles.lease.take() != nil, isCarrying { logRenewal() }
             refusals.taken(leases.streamName)
             refusals.forgetOld()
             sessions?.live(nodes, through: sequence, me: leases.holder(now: now))
@@ -124,6 +124,12 @@ extension ClusterRunner: NATSListener {
         }
         renew()
         settle()
+    }
+
+    /// Takes back what was said of a lease that could not be renewed, and was in time.
+    private func logRenewal() {
+        log(.notice, "JetStream answers again: this node's lease is renewed.")
+        logged.reasons = []
     }
 
     /// Tells which nodes have gone since the last list, and what becomes of their clients.

@@ -331,6 +331,7 @@ extension ClusterRunner {
         status.losses = troubles.losses
         // A node that carries nothing asks nothing of them, and they do not say it again.
         status.refusingStreams = refusals.count(isCurrent: isCarrying)
+        status.refusal = refusals.words(isCurrent: isCarrying)
         if let counters = sessions?.counters {
             (status.sessionsTaken, status.sessionsGiven) = (counters.taken, counters.given)
             (status.sessionsLost, status.claimsRefused) = (counters.lost, counters.refused)

@@ -152,7 +152,7 @@ import Testing
         house.broker.listeners += [soon, over, fine]
         var cluster = ClusterStatus(name: "plant")
         cluster.trouble = "no server can be reached"
-        cluster.refusingStreams = 2
+        cluster.refusal = "the servers have no room in the stream martlet_plant_log_0: maximum bytes exceeded"
         var said = NodeSummary(node: NodeID(2))
         said.name = "hall-2"
         var other = ClusterMember(node: NodeID(2), state: .gone, isSelf: false, since: 0, summary: said)

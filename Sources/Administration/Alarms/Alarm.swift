@@ -369,13 +369,9 @@ extension Administration {
     private static func conditions(of cluster: ClusterStatus) -> [AlarmCondition] {
         var found: [AlarmCondition] = []
         if let trouble = cluster.trouble {
-            found.append(AlarmCondition(.clusterDown, "Messages are not carried to other nodes: \(trouble)."))
+            found.append(AlarmCondition(.clusterDown, "This node is not ready: \(trouble)."))
         }
-        if cluster.refusingStreams > 0 {
-            found.append(
-                AlarmCondition(
-                    .clusterFull, "The servers of the cluster have no room for \(cluster.refusingStreams) of its streams."))
-        }
+        if let refusal = cluster.refusal { found.append(AlarmCondition(.clusterFull, "Not stored: \(refusal).")) }
         for node in cluster.members {
             switch node.state {
             case .silent: found.append(AlarmCondition(.nodeDown, of: node.shownName, "The node has not been heard of for a while."))

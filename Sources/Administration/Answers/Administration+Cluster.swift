@@ -214,10 +214,10 @@ extension Administration {
             .textOrNull("trouble", \.status.trouble),
             .textOrNull("server", \.status.server),
             .textOrNull(
-                "mode", as: .choice(["synced", "replicated"]),
+                "mode", as: .choice(["synced", "replicated", "node"]),
                 help:
-                    "What an acknowledgement says: the message is on the disks of a majority of the servers, or in their memory. Null if that "
-                    + "is not known.", \.status.mode),
+                    "What an acknowledgement says: the message is on the disks of a majority of the servers, or in their memory; or it is this "
+                    + "node's alone, which has no store. Null if that is not known.", \.status.mode),
             .objects(
                 "servers", as: clusterServerResource, help: "Those whose monitoring is asked (martlet_cluster_monitors).",
                 \.status.servers),

@@ -29,10 +29,14 @@ struct AwaitedRoom {
 struct QueueRoom {
     let shard: BrokerShard
 
+    /// Whether the cluster's log takes no messages of a topic now.
+    func isRefusedByLog(_ topic: UnsafeRawBufferPointer) -> Bool {
+        shard.clusterLog.map { $0.refusesPublishers && $0.refuses(topic) } ?? false
+    }
+
     /// Whether a session that would get the message has no room for it.
     func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
-        if let log = shard.clusterLog, log.refusesPublishers, log.refuses(topic) { return true }
-        return shard.dispatcher.matches(of: topic).with { matches in
+        shard.dispatcher.matches(of: topic).with { matches in
             if matches.isFullElsewhere { return true }
             if matches.groups.contains(where: { shard.groups[$0]?.isFull(for: topic) ?? false }) { return true }
             return (0..<matches.routeCount).contains { position in

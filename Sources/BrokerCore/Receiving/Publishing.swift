@@ -362,8 +362,13 @@ struct Publishing {
         if !shard.room.ofQueues.isEmpty, view.qos > .atMostOnce, shard.queueRoom.isAwaitingRoom(session) {
             return (.quotaExceeded, .noRoom, "quota exceeded: an earlier message of the client waits for room")
         }
-        if shard.room.mayRefusePublishers, view.qos > .atMostOnce, shard.queueRoom.isFullForSomebody(view, topic, session) {
-            return (.quotaExceeded, .noRoom, "quota exceeded: the queue of a receiver is full")
+        if shard.room.mayRefusePublishers, view.qos > .atMostOnce {
+            if shard.queueRoom.isRefusedByLog(topic) {
+                return (.quotaExceeded, .noRoom, "quota exceeded: the cluster's log takes no messages now")
+            }
+            if shard.queueRoom.isFullForSomebody(view, topic, session) {
+                return (.quotaExceeded, .noRoom, "quota exceeded: the queue of a receiver is full")
+            }
         }
         if shard.settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
             return (.payloadFormatInvalid, .refused, "the payload is not valid UTF-8")

@@ -46,9 +46,10 @@ public struct ClusterStatus: Sendable, Equatable {
     public var sharedNames: [String] = []
     /// Changes of retained messages that are not in the stream yet.
     public var retainedWaiting = 0
-    /// Streams for whose records the servers have no room.
+    /// Streams for whose records the servers have no room, and in the servers' words why; nil while there are none.
     public var refusingStreams = 0
-    /// What an acknowledgement says, `synced` or `replicated`; nil if nobody knows. The control thread knows it.
+    public var refusal: String?
+    /// What an acknowledgement says, `synced`, `replicated` or `node`; nil if nobody knows. The control thread knows it.
     public var mode: String?
     /// The servers whose monitoring is asked, and what was found out. The control thread knows it.
     public var servers: [Server] = []

@@ -100,7 +100,8 @@ final class ClusterAdministration {
     var condition: ClusterStatus {
         var status = status
         status.name = plan.name
-        status.mode = syncWatch.mode?.rawValue
+        // What a node without a store acknowledges is in its own memory.
+        status.mode = plan.logPartitions > 0 ? syncWatch.mode?.rawValue : "node"
         status.servers = zip(plan.monitors, syncWatch.conducts).map { .init(address: "\($0)", syncs: $1) }
         return status
     }

@@ -117,6 +117,12 @@ struct DevDirectory {
         guard isMarked || names.isEmpty else {
             throw DevFailure("\(given) holds files that are not of `martlet cluster dev`; name a new directory.")
         }
+        let writers = DirectoryWriters(below: given).names
+        guard writers.isEmpty else {
+            throw DevFailure(
+                "\(given) is in use: \(writers.joined(separator: ", ")) \(writers.count == 1 ? "writes" : "write") to files in it. End "
+                    + "\(writers.count == 1 ? "it" : "them") first, or name a new directory.")
+        }
         isKept = keeps || isMarked
         if !isMarked { try mark() }
     }

@@ -190,6 +190,15 @@ def test_a_directory_of_others_is_left_alone(program, tmp_path):
     assert [path.name for path in (tmp_path / "dev").iterdir()] == ["thesis"]
 
 
+def test_a_directory_that_a_cluster_works_in_is_left_alone(program, start_dev):
+    dev = start_dev(2)
+    files = {path: path.read_bytes() for path in dev.directory.iterdir() if path.suffix == ".conf" or path.name == "users"}
+    said = refusal(program, dev.directory, "--nats", str(binary()))
+    assert f"Error: {dev.directory} is in use: " in said and "write to files in it. End them first, or name a new directory." in said
+    assert len(files) > 2 and all(path.read_bytes() == content for path, content in files.items())
+    assert all(runs(identifier) for identifier in dev.identifiers.values())
+
+
 def test_a_server_on_the_path_is_found(program, tmp_path):
     script(tmp_path / "nats-server", "echo nats-server: v2.10.27")
     said = refusal(program, tmp_path / "dev", environment={"PATH": f"{tmp_path}:{os.environ['PATH']}"})

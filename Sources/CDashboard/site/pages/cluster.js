@@ -45,7 +45,7 @@ export default function cluster(page) {
     const all = answer.totals;
     about.replaceChildren(facts([['Cluster', answer.name], ['Nodes', [`${number(all.nodes_up)} up`, all.nodes_draining > 0 && `, ${number(all.nodes_draining)} of them draining`,
       all.nodes_silent > 0 && h('span', { class: 'warn' }, `, ${number(all.nodes_silent)} silent`), all.nodes_gone > 0 && h('span', { class: 'bad' }, `, ${number(all.nodes_gone)} gone`)].filter(Boolean)],
-      ['Messages are acknowledged when stored', { synced: 'on the disks of a majority of the servers', replicated: 'in the memories of a majority of the servers' }[answer.mode] ?? 'by a majority of the servers (disk or memory not known)'],
+      ['Messages are acknowledged when stored', { synced: `on the disks of a majority of the servers, as far as monitors are named (${answer.servers.length})`, replicated: 'in the memories of a majority of the servers', node: 'by this node alone, which has no store' }[answer.mode] ?? 'by a majority of the servers (disk or memory not known)'],
       ['Clients', `${number(all.clients_connected)} connected, ${number(all.sessions)} sessions, ${number(all.subscriptions)} subscriptions`],
       ['Messages per second', `${compact(all.received_messages_rate)} in, ${compact(all.sent_messages_rate)} out`],
       ['Stored', `${number(all.stored_messages)} messages`], ['Dropped', loud(all.dropped)]]));

@@ -42,7 +42,10 @@ extension Control {
     /// What an acknowledgement says.
     private static func mode(of cluster: JSONValue) -> String {
         switch cluster["mode"].string {
-        case "synced": return "on the disks of a majority of the servers"
+        case "synced":
+            let count = (cluster["servers"].array ?? []).count
+            return "on the disks of a majority of the servers, as far as martlet_cluster_monitors names them (\(count))"
+        case "node": return "by this node alone, which has no store"
         case .some: return "in the memory of a majority of the servers"
         case nil:
             let unknown = (cluster["servers"].array ?? []).compactMap { server in
