@@ -48,10 +48,14 @@ extension MovingCluster {
 
     /// A node is gone for good, with its disk.
     ///
-    /// - Parameter logsSome: whether what it had published reaches the log, of which it hears nothing.
-    func lose(_ node: Int, logsSome: Bool = false) {
+    /// - Parameters:
+    ///   - logsSome: whether what it had published reaches the log, of which it hears nothing.
+    ///   - successor: who dispatches for it, when its lease has ended; nil if it has not yet.
+    func lose(_ node: Int, logsSome: Bool = false, successor: Int? = nil) {
         cut(node, logsSome: logsSome)
+        for client in clients(of: node) { client.connectionIsGone() }
         for identifier in sessions.keys { sessions[identifier]?.owners.remove(node) }
+        if let successor { inherit(node, by: successor) }
     }
 
     /// The lease of a node that is lost has ended, or those of its runs before the present one: the others know, and

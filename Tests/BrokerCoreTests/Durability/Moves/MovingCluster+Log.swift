@@ -16,13 +16,22 @@ extension MovingCluster {
             record.append(will)
             append(record, Writer(node: node, run: runs[node], isOfWill: true))
         }
-        let batches = unlogged
-        unlogged = []
-        for (node, shard, batch) in batches {
-            append(batch, from: node)
-            nodes[node].cores[shard].received(.logged(through: batch.logSerial))
-            nodes[node].settle()
-        }
+        for _ in unlogged { log(at: 0) }
+    }
+
+    /// The same of one of the batches that are not in it.
+    func log(at place: Int, settles: Bool = true) {
+        let (node, shard, batch) = unlogged.remove(at: place)
+        append(batch, from: node)
+        nodes[node].cores[shard].received(.logged(through: batch.logSerial))
+        if settles { nodes[node].settle() }
+    }
+
+    /// Nobody tells a shard what has become of a batch.
+    func fail(_ batch: ShardMessageBatch, of node: Int, _ shard: Int) {
+        nodes[node].cores[shard].received(
+            .logFailed(through: batch.logSerial, FailedBatches(partitions: .max, isRefused: false)))
+        nodes[node].settle()
     }
 
     /// The same of some of a node's batches, the oldest ones.
@@ -30,10 +39,7 @@ extension MovingCluster {
         collect()
         for _ in 0..<Int.random(in: 1...5, using: &random) {
             guard let place = unlogged.firstIndex(where: { $0.node == node }) else { return }
-            let (_, shard, batch) = unlogged.remove(at: place)
-            append(batch, from: node)
-            nodes[node].cores[shard].received(.logged(through: batch.logSerial))
-            if random.oneIn(2) { nodes[node].settle() }
+            log(at: place, settles: random.oneIn(2))
         }
     }
 

@@ -37,6 +37,8 @@ final class MovingCluster {
     }
 
     var nodes: [SimulatedBroker]
+    /// Who has come by `connect`: the connections to a node end with that.
+    var clients: [TestClient] = []
     /// What the log has, by number from 1 on.
     var records: [LogRecord] = []
     var writers: [Writer] = []
@@ -121,18 +123,14 @@ final class MovingCluster {
         memberships = Array(repeating: [:], count: count)
         for node in 0..<count {
             join(node)
-            for core in nodes[node].cores { core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5))) }
-            nodes[node].settle()
+            nodes[node].beginLog()
         }
     }
 
     deinit { for node in nodes { node.powerOff() } }
 
     func join(_ node: Int) {
-        for core in nodes[node].cores {
-            core.joinCluster(logPartitions: 1, claimsSessions: true, node: number(of: node))
-            core.received(.isAway(false))
-        }
+        nodes[node].joinCluster(logPartitions: 1, claimsSessions: true, node: number(of: node))
     }
 
     /// A power cut of a node, and a start on what its store has.
@@ -168,11 +166,7 @@ final class MovingCluster {
         nodes[node].settle()
         // Nobody hears what became of what it has said last.
         collect()
-        for (of, shard, batch) in unheard + unlogged where of == node {
-            nodes[node].cores[shard].received(
-                .logFailed(through: batch.logSerial, FailedBatches(partitions: .max, isRefused: false)))
-        }
-        nodes[node].settle()
+        for (of, shard, batch) in unheard + unlogged where of == node { fail(batch, of: node, shard) }
         beginIncarnation(node)
         let parts = nodes[node].cores.compactMap { $0.endClusterIncarnation(next: number(of: node)) }
         nodes[node].settle()
@@ -180,11 +174,7 @@ final class MovingCluster {
         nodes[node].settle()
         // Nothing that it has said in between counts.
         collect()
-        for (of, shard, batch) in unheard + unlogged where of == node {
-            nodes[node].cores[shard].received(
-                .logFailed(through: batch.logSerial, FailedBatches(partitions: .max, isRefused: false)))
-            nodes[node].settle()
-        }
+        for (of, shard, batch) in unheard + unlogged where of == node { fail(batch, of: node, shard) }
         unheard.removeAll { $0.node == node }
         unlogged.removeAll { $0.node == node }
         for other in nodes.indices where dispatches && other != node && !lost.contains(other) {
@@ -212,7 +202,12 @@ final class MovingCluster {
         unheard.removeAll { $0.node == node }
         memberships[node] = [:]
         ends[node] = records.count
+        let gone = clients(of: node)
         nodes[node] = nodes[node].crashed(committing: committing)
+        for client in gone {
+            client.broker = nodes[node]
+            client.connectionIsGone()
+        }
         taken[node] = 0
         join(node)
         nodes[node].settle()
@@ -220,6 +215,8 @@ final class MovingCluster {
             tellAllMembers(of: other, to: node)
         }
     }
+
+    func clients(of node: Int) -> [TestClient] { clients.filter { $0.broker === nodes[node] } }
 
     /// Of a node's present run.
     func number(of node: Int) -> UInt64 { number(of: node, run: runs[node]) }

@@ -15,10 +15,10 @@ import Testing
     ) {
         var deeds = SubscriptionStorm.Deeds()
         for seed in seeds {
-            var storm = SubscriptionStorm(seed: seed)
+            var storm = SubscriptionStorm(seed: seed, deeds)
             storm.run()
             #expect(storm.objections.isEmpty, "\(storm.objections.prefix(3)): \(Seeds.replay(seed))")
-            deeds += storm.deeds
+            deeds = storm.deeds
         }
         guard seeds.count >= 10 else { return }
         #expect(deeds.acknowledged >= 2 * seeds.count && deeds.withoutRecord >= seeds.count, "\(deeds)")
@@ -40,16 +40,6 @@ private struct SubscriptionStorm {
         var hops = 0
         /// Messages that the client has a right to.
         var owed = 0
-
-        static func += (left: inout Deeds, right: Deeds) {
-            left.acknowledged += right.acknowledged
-            left.withoutRecord += right.withoutRecord
-            left.losses += right.losses
-            left.crashes += right.crashes
-            left.cuts += right.cuts
-            left.hops += right.hops
-            left.owed += right.owed
-        }
     }
 
     private static let speaking = 4
@@ -67,10 +57,11 @@ private struct SubscriptionStorm {
     /// Messages that have to come, and those that must not.
     private var owed: Set<String> = []
     private var unwanted: [Set<String>] = Array(repeating: [], count: 3)
-    private(set) var deeds = Deeds()
+    private(set) var deeds: Deeds
     private(set) var objections: [String] = []
 
-    init(seed: UInt64) {
+    init(seed: UInt64, _ deeds: Deeds) {
+        self.deeds = deeds
         random = SeededGenerator(seed: seed)
         cluster = MovingCluster(nodes: 5, shards: seed % 3 == 0 ? 2 : 1, dispatches: true) {
             $0.wallClockOffsetMilliseconds = 1_600_000_000_000
@@ -93,7 +84,7 @@ private struct SubscriptionStorm {
         let texts = Set(client.texts)
         for text in owed.subtracting(texts).sorted() { objections.append("\(text) has not come") }
         for text in unwanted.flatMap({ $0.intersection(texts) }).sorted() { objections.append("\(text) has come") }
-        deeds.owed = owed.count
+        deeds.owed += owed.count
     }
 
     private mutating func act() {
@@ -116,25 +107,15 @@ private struct SubscriptionStorm {
         // What was published before may come by a subscription that nobody has acknowledged.
         let before = unwanted[index]
         unwanted[index] = []
-        let count = answers
+        let answers = client.subscriptionAnswers
         let filter = TopicFilter("t/\(index)/#")
         if subscribes { client.subscribe(filter, qos: .atLeastOnce) } else { client.unsubscribe(filter) }
         if random.oneIn(6) { return fail() }
         cluster.run()
-        guard answers > count else { return }
+        guard client.subscriptionAnswers != answers else { return }
         deeds.acknowledged += 1
         if !cluster.storesSaves { deeds.withoutRecord += 1 }
         (isSubscribed[index], unwanted[index]) = (subscribes, before)
-    }
-
-    /// How many SUBACK and UNSUBACK have come.
-    private var answers: Int {
-        client.packets.count {
-            switch $0 {
-            case .suback, .unsuback: true
-            default: false
-            }
-        }
     }
 
     private mutating func publish(_ index: Int) {
