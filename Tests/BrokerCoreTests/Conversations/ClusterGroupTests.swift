@@ -10,10 +10,7 @@ import Testing
 @Suite struct ClusterGroupTests {
     private func node(shards: Int = 1, seed: UInt64 = 1) -> SimulatedBroker {
         let broker = SimulatedBroker(shards: shards, seed: seed)
-        for core in broker.cores {
-            core.joinCluster()
-            core.received(.isAway(false))
-        }
+        broker.joinCluster()
         return broker
     }
 
@@ -32,17 +29,10 @@ import Testing
         undispatched: (by: UInt64, here: UInt64)? = nil,
         qos: QoS = .atLeastOnce
     ) {
-        let (topic, payload) = (Array("a".utf8), Array(payload.utf8))
-        topic.withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                var message = ClusterMessage(
-                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: qos,
-                    retain: false,
-                    expiresAt: nil)
-                message.dispatched = dispatched
-                message.undispatched = undispatched
-                #expect(broker.cores[0].received(message))
-            }
+        ClusterMessage.with("a", payload, qos: qos) { message in
+            (message.dispatched, message.undispatched) = (dispatched, undispatched)
+            let isTaken = broker.cores[0].received(message)
+            #expect(isTaken)
         }
         broker.settle()
     }
@@ -147,8 +137,7 @@ import Testing
         deliver("3", to: broker, dispatched: nil)
         // Passed on by another node: for the group alone.
         deliver("4", to: broker, dispatched: named(hops: 1))
-        func texts(_ client: TestClient) -> [String] { client.messages.map { String(decoding: $0.payload, as: UTF8.self) } }
-        #expect(texts(members[0]) == ["1", "3", "4"] && texts(members[1]) == ["3"] && texts(other) == ["1", "2", "3"])
+        #expect(members[0].texts == ["1", "3", "4"] && members[1].texts == ["3"] && other.texts == ["1", "2", "3"])
         #expect(sent(broker).isEmpty)
     }
 
@@ -161,7 +150,7 @@ import Testing
         deliver("1", to: broker, dispatched: nil, undispatched: (by: 3, here: 4))
         deliver("2", to: broker, dispatched: nil, undispatched: (by: 3, here: 6))
         deliver("3", to: broker, dispatched: nil, undispatched: (by: 5, here: 4))
-        #expect(member.messages.map { String(decoding: $0.payload, as: UTF8.self) } == ["1"])
+        #expect(member.texts == ["1"])
     }
 
     @Test func `what nobody takes here goes on to another node, a bounded number of times`() {
@@ -209,15 +198,9 @@ import Testing
     @Test(arguments: [1, 3])
     func `out of the log a node dispatches what names its incarnation, and what names another as long as that is gone`(shards: Int)
     {
-        let broker = SimulatedBroker(shards: shards, store: SimulatedStore(seed: 1))
+        let broker = reading(shards: shards)
         defer { broker.powerOff() }
-        for core in broker.cores {
-            core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
-            core.received(.isAway(false))
-            core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5)))
-        }
-        let member = broker.client("member")
-        member.connect(expiry: 100)
+        let member = broker.connected("member", expiry: 100)
         member.acknowledgement = .manual
         member.subscribe("$share/g/a", qos: .atLeastOnce)
         broker.connected("publisher").publish("a", "0", qos: .atLeastOnce)
@@ -279,14 +262,17 @@ import Testing
         return logged
     }
 
-    /// A node with a log and no member of the group, for which another node has some.
+    /// A node with a log.
+    private func reading(shards: Int = 1) -> SimulatedBroker {
+        let broker = SimulatedBroker(shards: shards, store: SimulatedStore(seed: 1))
+        broker.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
+        broker.beginLog()
+        return broker
+    }
+
+    /// One that has no member of the group, for which another node has some.
     private func readingNode() -> SimulatedBroker {
-        let broker = SimulatedBroker(store: SimulatedStore(seed: 1))
-        for core in broker.cores {
-            core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
-            core.received(.isAway(false))
-            core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5)))
-        }
+        let broker = reading()
         tell(broker, connected: 1, readsLog: true)
         return broker
     }
@@ -308,8 +294,7 @@ import Testing
         tell(broker, node: 8 << 32 | 1, connected: 0, away: 1, readsLog: true)
         readPassedOn(broker, hops: 8)
         #expect(broker.statistics().drops[.refused] == 0)
-        let member = broker.client("member")
-        member.connect(expiry: 100)
+        let member = broker.connected("member", expiry: 100)
         member.subscribe("$share/g/a", qos: .atLeastOnce)
         broker.settle()
         #expect(logged(by: broker) == ["1 by 5"])
@@ -364,8 +349,7 @@ import Testing
 
     @Test func `the cluster is told how many members there are`() {
         let broker = node()
-        let member = broker.client("member")
-        member.connect(expiry: 100)
+        let member = broker.connected("member", expiry: 100)
         member.subscribe("$share/g/a")
         member.lose()
         #expect(sizes(broker) == ["1+0", "0+1"])

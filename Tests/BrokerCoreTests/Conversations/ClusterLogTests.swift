@@ -19,32 +19,15 @@ import Testing
         init(shards: Int = 1, partitions: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
             self.partitions = partitions
             broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change), store: SimulatedStore(seed: 1))
-            join()
-            for (core, partition) in broker.cores.flatMap({ core in (0..<partitions).map { (core, $0) } }) {
-                core.received(.logBegins(partition, after: LogPositions.Place(sequence: 0, stream: 5)))
-            }
-            broker.settle()
-        }
-
-        private func join() {
-            for core in broker.cores {
-                core.joinCluster(logPartitions: partitions)
-                core.received(.isAway(false))
-            }
+            broker.joinCluster(logPartitions: partitions)
+            broker.beginLog(partitions: partitions)
         }
 
         /// A power cut, and a start on what the store has.
         func crash(shards: Int? = nil) {
             broker = broker.crashed(shards: shards)
             (taken, given) = (0, 0)
-            join()
-        }
-
-        func pass() {
-            for (shard, note) in broker.clusterNotes {
-                if case .fence(let token) = note { broker.cores[0].passedFence(token, of: shard) }
-            }
-            broker.settle()
+            broker.joinCluster(logPartitions: partitions)
         }
 
         /// Puts what was published into the log, or fails to.
@@ -86,15 +69,12 @@ import Testing
         }
 
         func lasting(_ name: EncodedString, _ filter: TopicFilter) -> TestClient {
-            let client = broker.client(name)
-            client.connect(clean: false, expiry: 1000)
+            let client = broker.connected(name, clean: false, expiry: 1000)
             client.subscribe(filter, qos: .exactlyOnce)
-            pass()
+            broker.passFences()
             return client
         }
     }
-
-    private func texts(_ client: TestClient) -> [String] { client.messages.map { String(decoding: $0.payload, as: UTF8.self) } }
 
     @Test(arguments: [1, 4]) func `an acknowledgement comes when the message is in the log, and not before`(shards: Int) {
         let node = Node(shards: shards)
@@ -137,7 +117,7 @@ import Testing
         for text in ["4", "5"] { publisher.publish("a", text, qos: .atLeastOnce) }
         node.log()
         node.give(from: 1)
-        #expect(texts(client) == ["1", "2", "3", "4", "5"])
+        #expect(client.texts == ["1", "2", "3", "4", "5"])
     }
 
     @Test(arguments: [1, 4]) func `sessions that last get it from the log, and the others at once`(shards: Int) {
@@ -145,53 +125,48 @@ import Testing
         let lasting = (0..<4).map { node.lasting("lasting \($0)", "a/#") }
         let passing = (0..<4).map { node.broker.connected("passing \($0)") }
         for client in passing { client.subscribe("a/#", qos: .exactlyOnce) }
-        node.pass()
+        node.broker.passFences()
         let publisher = node.broker.connected("publisher")
         publisher.publish("a/b", "1", qos: .atLeastOnce)
         publisher.publish("a/b", "2", qos: .exactlyOnce)
         publisher.publish("a/b", "3")
-        for client in lasting { #expect(texts(client) == ["3"]) }
-        for client in passing { #expect(texts(client) == ["1", "2", "3"]) }
+        for client in lasting { #expect(client.texts == ["3"]) }
+        for client in passing { #expect(client.texts == ["1", "2", "3"]) }
         node.log()
         node.give()
         node.give(from: 1)
-        for client in lasting { #expect(texts(client) == ["3", "1", "2"], "a record that comes twice counts once") }
-        for client in passing { #expect(texts(client).count == 3) }
+        for client in lasting { #expect(client.texts == ["3", "1", "2"], "a record that comes twice counts once") }
+        for client in passing { #expect(client.texts.count == 3) }
     }
 
     @Test func `what comes from another node goes one of both ways`() {
         let node = Node()
         let (lasting, passing) = (node.lasting("lasting", "a"), node.broker.connected("passing"))
         passing.subscribe("a", qos: .atLeastOnce)
-        node.pass()
+        node.broker.passFences()
         func deliver(_ text: String, isLogged: Bool) {
-            let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            Array("a".utf8).withUnsafeBytes { topic in
-                Array(text.utf8).withUnsafeBytes { payload in
-                    let message = ClusterMessage(
-                        topic: topic, properties: none, payload: payload, qos: .atLeastOnce, retain: false, expiresAt: nil,
-                        isLogged: isLogged)
-                    #expect(node.broker.cores[0].received(message))
-                }
+            ClusterMessage.with("a", text) { message in
+                message.isLogged = isLogged
+                let isTaken = node.broker.cores[0].received(message)
+                #expect(isTaken)
             }
             node.broker.settle()
         }
         deliver("logged", isLogged: true)
         deliver("of a node without a log", isLogged: false)
-        #expect(texts(passing) == ["logged", "of a node without a log"] && texts(lasting) == ["of a node without a log"])
+        #expect(passing.texts == ["logged", "of a node without a log"] && lasting.texts == ["of a node without a log"])
     }
 
     @Test func `No Local holds for what comes back from the log`() {
         let node = Node()
-        let client = node.broker.client("client")
-        client.connect(clean: false, expiry: 1000)
+        let client = node.broker.connected("client", clean: false, expiry: 1000)
         client.subscribe("a", noLocal: true)
-        node.pass()
+        node.broker.passFences()
         client.publish("a", "own", qos: .atLeastOnce)
         node.broker.connected("other").publish("a", "other's", qos: .atLeastOnce)
         node.log()
         node.give()
-        #expect(texts(client) == ["other's"])
+        #expect(client.texts == ["other's"])
     }
 
     @Test(arguments: [true, false]) func `who waits for what does not get into the log is closed without an acknowledgement`(
@@ -233,20 +208,18 @@ import Testing
         for number in 0..<6 {
             let client = node.broker.client("client \(number)")
             client.connect(clean: false, expiry: 1000)
-            #expect(texts(client) == ["0", "1", "2", "3"])
+            #expect(client.texts == ["0", "1", "2", "3"])
         }
         node.broker.powerOff()
     }
 
     @Test func `a QoS 2 message that was not in the log before a crash is taken again`() {
         let node = Node()
-        let client = node.broker.client("client")
-        client.connect(clean: false, expiry: 1000)
+        let client = node.broker.connected("client", clean: false, expiry: 1000)
         client.publish("a", "1", qos: .exactlyOnce)
         node.broker.commit()
         node.crash()
-        let again = node.broker.client("client")
-        again.connect(clean: false, expiry: 1000)
+        let again = node.broker.connected("client", clean: false, expiry: 1000)
         let packet = PublishPacket(
             topic: "a", packetIdentifier: 1, qos: .exactlyOnce, duplicate: true, payload: [49])
         again.send(.publish(packet))

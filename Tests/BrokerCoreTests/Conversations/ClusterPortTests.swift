@@ -9,10 +9,7 @@ import Testing
 @Suite struct ClusterPortTests {
     private func node(shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) -> SimulatedBroker {
         let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change))
-        for core in broker.cores {
-            core.joinCluster()
-            core.received(.isAway(false))
-        }
+        broker.joinCluster()
         return broker
     }
 
@@ -25,14 +22,14 @@ import Testing
             case .group: return []
             case .fence: return ["fence"]
             case .messages(let batch):
-                var texts: [String] = []
+                var messages: [String] = []
                 batch.forEachMessage { message in
-                    texts.append(
+                    messages.append(
                         "\(String(decoding: message.topic, as: UTF8.self)) \(String(decoding: message.payload, as: UTF8.self))"
                             + " q\(message.qos.rawValue)\(message.retain ? " r" : "")"
                             + (message.expiresAt.map { " \($0 - broker.now) ms" } ?? ""))
                 }
-                return texts
+                return messages
             // `ClusterRetainedTests` look at them.
             case .retained, .swept, .staleChanges: return []
             case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .assumed,
@@ -42,25 +39,9 @@ import Testing
         }
     }
 
-    /// Lets every fence pass that was asked for.
-    private func pass(_ broker: SimulatedBroker) {
-        for (shard, note) in broker.clusterNotes {
-            if case .fence(let token) = note { broker.cores[0].passedFence(token, of: shard) }
-        }
-        broker.settle()
-    }
-
-    private func deliver(_ topic: String, _ payload: String, to broker: SimulatedBroker, qos: QoS = .atLeastOnce) -> Bool {
-        let (topic, payload) = (Array(topic.utf8), Array(payload.utf8))
+    private func deliver(_ topic: String, _ payload: String, to broker: SimulatedBroker) -> Bool {
         defer { broker.settle() }
-        return topic.withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                broker.cores[0].received(
-                    ClusterMessage(
-                        topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: qos,
-                        retain: false, expiresAt: nil))
-            }
-        }
+        return ClusterMessage.with(topic, payload) { broker.cores[0].received($0) }
     }
 
     private func isAcknowledged(_ client: TestClient) -> Bool {
@@ -72,7 +53,7 @@ import Testing
         let client = broker.connected("client")
         client.subscribe("a/+")
         #expect(!isAcknowledged(client) && told(broker) == ["+a/+", "fence"])
-        pass(broker)
+        broker.passFences()
         #expect(isAcknowledged(client))
         // The second of the same filter on its shard says nothing new.
         client.unsubscribe("a/+")
@@ -84,7 +65,7 @@ import Testing
         let client = broker.connected("client")
         client.subscribe("$share/g/a")
         #expect(told(broker) == ["+a", "fence"] && !isAcknowledged(client))
-        pass(broker)
+        broker.passFences()
         client.disconnect()
         #expect(told(broker).last == "-a")
     }
@@ -94,7 +75,7 @@ import Testing
         let client = broker.connected("client")
         client.subscribe("a")
         client.subscribe("b/#")
-        pass(broker)
+        broker.passFences()
         client.disconnect()
         #expect(told(broker).filter { $0.hasPrefix("-") }.sorted() == ["-a", "-b/#"])
     }
@@ -124,11 +105,11 @@ import Testing
         let members = (0..<3).map { broker.connected("member \($0)") }
         for client in clients { client.subscribe("a/#", qos: .exactlyOnce) }
         for member in members { member.subscribe("$share/g/a/#", qos: .exactlyOnce) }
-        pass(broker)
+        broker.passFences()
         let before = told(broker).count
         for number in 0..<10 { #expect(deliver("a/b", "\(number)", to: broker)) }
         for client in clients {
-            #expect(client.messages.map { String(decoding: $0.payload, as: UTF8.self) } == (0..<10).map { "\($0)" })
+            #expect(client.texts == texts(0..<10))
         }
         #expect(members.map(\.messages.count).reduce(0, +) == 10)
         #expect(told(broker).count == before)
@@ -237,8 +218,7 @@ import Testing
     @Test func `what sessions of the store want is told when the cluster is joined`() {
         let store = SimulatedStore(seed: 1)
         let first = SimulatedBroker(store: store)
-        let client = first.client("client")
-        client.connect(expiry: 100)
+        let client = first.connected("client", expiry: 100)
         client.subscribe("a")
         client.subscribe("$share/g/b")
         let second = first.crashed(committing: 100)

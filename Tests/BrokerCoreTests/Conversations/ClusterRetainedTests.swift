@@ -14,10 +14,7 @@ import Testing
     }
 
     private func joined(_ broker: SimulatedBroker) -> SimulatedBroker {
-        for core in broker.cores {
-            core.joinCluster()
-            core.received(.isAway(false))
-        }
+        broker.joinCluster()
         return broker
     }
 
@@ -62,15 +59,10 @@ import Testing
     private func with(
         _ told: (topic: String, payload: String), _ change: RetainedChange, _ origin: [UInt8], _ body: (ClusterMessage) -> Void
     ) {
-        Array(told.topic.utf8).withUnsafeBytes { topic in
-            Array(told.payload.utf8).withUnsafeBytes { payload in
-                origin.withUnsafeBytes { origin in
-                    var message = ClusterMessage(
-                        topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
-                        retain: true, expiresAt: nil)
-                    (message.change, message.origin) = (change, origin)
-                    body(message)
-                }
+        ClusterMessage.with(told.topic, told.payload, retain: true) { message in
+            origin.withUnsafeBytes { origin in
+                (message.change, message.origin) = (change, origin)
+                body(message)
             }
         }
     }
@@ -93,11 +85,8 @@ import Testing
 
     /// Lets every fence pass, and forgets what was told.
     private func pass(_ broker: SimulatedBroker) {
-        for (shard, note) in broker.clusterNotes {
-            if case .fence(let token) = note { broker.cores[0].passedFence(token, of: shard) }
-        }
+        broker.passFences()
         broker.clusterNotes = []
-        broker.settle()
     }
 
     /// What a new subscriber gets.
@@ -188,8 +177,7 @@ import Testing
 
     @Test func `a QoS 2 message that comes again after a crash goes to the stream again before its PUBREC`() {
         let first = node(store: SimulatedStore(seed: 1))
-        let client = first.client("client")
-        client.connect(expiry: 100)
+        let client = first.connected("client", expiry: 100)
         client.publish("a", "1", qos: .exactlyOnce, retain: true)
         first.commit()
         #expect(changes(first).count == 1 && client.acknowledgements(.pubrec).isEmpty)

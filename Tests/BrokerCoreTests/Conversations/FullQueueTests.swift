@@ -226,8 +226,7 @@ import Testing
         next.settle()
         let second = publishers(next)
         #expect(second.allSatisfy { !isTaken($0.publish("t", qos: .atLeastOnce)) })
-        receiver.broker = next
-        receiver.connect(clean: false, expiry: 1000)
+        receiver.comeBack(to: next)
         #expect(receiver.messages.count == Self.queueMax)
         #expect(second.allSatisfy { isTaken($0.publish("t", qos: .atLeastOnce)) })
     }

@@ -211,8 +211,7 @@ import Testing
             for _ in 0..<turns { broker.stepOnce() }
             let isAnswered = suback(client) != nil
             let restarted = broker.crashed()
-            client.broker = restarted
-            #expect(client.connect(clean: false, expiry: 1000)?.sessionPresent == true)
+            #expect(client.comeBack(to: restarted)?.sessionPresent == true)
             if isAnswered { #expect(restarted.statistics().subscriptions == 100) }
             #expect(client.subscribe(subscriptions(Self.deepFilters(100)))?.reasonCodes.count == 100)
             #expect(restarted.statistics().subscriptions == 100)

@@ -24,8 +24,7 @@ import Testing
         broker.client("a", version: version).connect(will: will)
         broker.stop()
         let next = broker.crashed()
-        watcher.broker = next
-        watcher.connect(clean: false, expiry: 1000)
+        watcher.comeBack(to: next)
         #expect(watcher.texts == ["gone"])
     }
 
@@ -36,8 +35,7 @@ import Testing
         broker.stop()
         let next = broker.crashed()
         next.advance(seconds: 10)
-        watcher.broker = next
-        watcher.connect(clean: false, expiry: 1000)
+        watcher.comeBack(to: next)
         #expect(watcher.texts == (version == .v5 ? [] : ["gone"]), "an earlier one was not told")
     }
 
@@ -48,8 +46,7 @@ import Testing
         broker.stop()
         let next = broker.crashed()
         next.advance(seconds: 10)
-        watcher.broker = next
-        watcher.connect(clean: false, expiry: 1000)
+        watcher.comeBack(to: next)
         #expect(watcher.texts.isEmpty)
         client.broker = next
         if comesBack {

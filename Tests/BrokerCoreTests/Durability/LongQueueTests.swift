@@ -18,8 +18,7 @@ import Testing
     }
 
     private func absent(_ broker: SimulatedBroker, _ name: EncodedString = "absent", _ filter: TopicFilter = "#") -> TestClient {
-        let client = broker.client(name)
-        client.connect(expiry: 1000)
+        let client = broker.connected(name, expiry: 1000)
         client.subscribe(filter, qos: .exactlyOnce)
         client.disconnect()
         return client
@@ -83,8 +82,7 @@ import Testing
         publish(0..<40, broker, padding: 300)
         broker = broker.crashed(shards: shards)
         for client in clients {
-            client.broker = broker
-            client.connect(clean: false, expiry: 1000)
+            client.comeBack(to: broker)
             #expect(client.texts.map { $0.prefix { $0 != "x" } } == (0..<40).map { "\($0)" })
         }
         broker.settle()
@@ -135,8 +133,7 @@ import Testing
         #expect(client.texts == (0..<100).map { "\($0)\(rest)" })
         let next = broker.crashed(shards: shards)
         #expect(next.store?.rows[.entry]?.count == 50 && next.store?.rows[.message]?.count == 50)
-        other.broker = next
-        other.connect(clean: false, expiry: 1000)
+        other.comeBack(to: next)
         #expect(other.texts == (0..<100).filter { $0 % 2 == 1 }.map { "\($0)\(rest)" })
         next.settle()
         #expect(next.store?.rows[.message]?.isEmpty == true)
@@ -178,8 +175,7 @@ import Testing
 
     @Test func `what a share group has given stays in memory and in its place, and goes to another member`() {
         let broker = SimulatedBroker(settings: settings(), store: SimulatedStore())
-        let client = broker.client("absent")
-        client.connect(expiry: 1000)
+        let client = broker.connected("absent", expiry: 1000)
         client.subscribe("own", qos: .atLeastOnce)
         client.subscribe("$share/g/shared", qos: .atLeastOnce)
         client.disconnect()
@@ -231,9 +227,8 @@ import Testing
         #expect(client.texts.count == 90)
         var next = broker
         for _ in 0..<crashes { next = next.crashed(settings: settings { $0.inFlightMessagesMax = 10 }) }
-        client.broker = next
         client.acknowledgement = .automatic
-        client.connect(clean: false, expiry: 1000)
+        client.comeBack(to: next)
         next.settle()
         // The client takes number 60 once, so its packets are looked at.
         let again = client.packetsOfConnection.compactMap { packet in
@@ -245,8 +240,7 @@ import Testing
 
     @Test func `messages of a share group are taken out behind the front wherever they stand, and the rest goes its way`() {
         let broker = SimulatedBroker(settings: settings(), store: SimulatedStore())
-        let client = broker.client("absent")
-        client.connect(expiry: 1000)
+        let client = broker.connected("absent", expiry: 1000)
         client.subscribe("own", qos: .atLeastOnce)
         client.subscribe("$share/g/shared", qos: .atLeastOnce)
         client.disconnect()

@@ -34,9 +34,8 @@ import Testing
         let (broker, client) = asked(500, shards: before)
         #expect(client.messages.count < 200 && owed(broker) == 1)
         let next = broker.crashed(shards: after)
-        client.broker = next
         client.acknowledgement = .automatic
-        client.connect(clean: false, expiry: 1000)
+        client.comeBack(to: next)
         next.advance(milliseconds: 100)
         #expect(client.connack?.sessionPresent == true)
         #expect(Set(client.texts) == texts(500))
@@ -48,9 +47,8 @@ import Testing
         let (broker, client) = asked(30, shards: shards)
         #expect(owed(broker) == 0)
         let next = broker.crashed()
-        client.broker = next
         client.acknowledgement = .automatic
-        client.connect(clean: false, expiry: 1000)
+        client.comeBack(to: next)
         next.advance(milliseconds: 100)
         #expect(client.connack?.sessionPresent == true)
         #expect(client.publishesOfConnection.count == 30)
@@ -61,8 +59,7 @@ import Testing
         var (broker, client) = asked(300)
         for _ in 0..<3 {
             broker = broker.crashed()
-            client.broker = broker
-            client.connect(clean: false, expiry: 1000)
+            client.comeBack(to: broker)
             client.lose()
         }
         client.acknowledgement = .automatic
@@ -93,8 +90,7 @@ import Testing
         #expect(Set(client.texts) == texts(50))
         let next = broker.crashed(committing: 100)
         store.mode = .prompt
-        client.broker = next
-        client.connect(clean: false, expiry: 1000)
+        client.comeBack(to: next)
         next.advance(milliseconds: 100)
         #expect(Set(client.texts) == texts(51))
     }
@@ -113,9 +109,8 @@ import Testing
         // They are settled together, when nothing is looked for.
         #expect(owed(broker) == 2)
         let next = broker.crashed()
-        client.broker = next
         client.acknowledgement = .automatic
-        client.connect(clean: false, expiry: 1000)
+        client.comeBack(to: next)
         next.advance(milliseconds: 100)
         #expect(Set(client.texts) == texts(300) && owed(next) == 0)
     }

@@ -14,8 +14,7 @@ import Testing
 
     /// A client whose session has subscribed to `t`, and that has gone.
     private func awaySubscriber(of broker: SimulatedBroker, qos: QoS = .atLeastOnce) -> TestClient {
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: .max)
+        let subscriber = broker.connected("subscriber", expiry: .max)
         subscriber.subscribe("t", qos: qos)
         subscriber.disconnect()
         return subscriber
@@ -34,8 +33,7 @@ import Testing
 
     @Test(arguments: [1, 4]) func `PUBREC and PUBCOMP wait for the disk`(shards: Int) {
         let broker = brokerWithAwaySubscriber(shards: shards)
-        let publisher = broker.client("publisher")
-        publisher.connect(expiry: 100)
+        let publisher = broker.connected("publisher", expiry: 100)
         broker.store?.mode = .paused
         #expect(publisher.publish("t", "1", qos: .exactlyOnce) == nil)
         broker.commit()
@@ -47,8 +45,7 @@ import Testing
 
     @Test(arguments: [1, 4]) func `SUBACK and UNSUBACK wait for the disk`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
-        let client = broker.client("client")
-        client.connect(expiry: 100)
+        let client = broker.connected("client", expiry: 100)
         broker.store?.mode = .paused
         #expect(client.subscribe("t") == nil)
         broker.commit()
@@ -96,11 +93,9 @@ import Testing
 
     @Test func `a message that all have acknowledged before its commit never reaches the disk`() {
         let broker = SimulatedBroker(store: SimulatedStore())
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 100)
+        let subscriber = broker.connected("subscriber", expiry: 100)
         subscriber.subscribe("t", qos: .atLeastOnce)
-        let away = broker.client("away")
-        away.connect(expiry: 100)
+        let away = broker.connected("away", expiry: 100)
         away.subscribe("away", qos: .atLeastOnce)
         away.disconnect()
         let publisher = broker.connected("publisher")
@@ -120,8 +115,7 @@ import Testing
 
     @Test(arguments: [1, 4]) func `a QoS 2 message goes out only when its packet identifier is on the disk`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 100)
+        let subscriber = broker.connected("subscriber", expiry: 100)
         subscriber.subscribe("t", qos: .exactlyOnce)
         let publisher = broker.connected("publisher")
         broker.store?.mode = .paused
@@ -196,8 +190,7 @@ import Testing
 
     @Test(arguments: [1, 4]) func `who lasts is told of a full disk too, and waits for no room`(shards: Int) {
         let broker = brokerWithAwaySubscriber(shards: shards)
-        let lasting = broker.client("lasting")
-        lasting.connect(expiry: 100)
+        let lasting = broker.connected("lasting", expiry: 100)
         let modern = broker.connected("modern")
         broker.store?.mode = .full
         #expect(modern.publish("t", "1", qos: .atLeastOnce) == nil)
@@ -208,8 +201,7 @@ import Testing
         let settings = SimulatedBroker.testSettings { $0.systemIntervalSeconds = 10 }
         let broker = SimulatedBroker(shards: shards, settings: settings, store: SimulatedStore())
         broker.settle()
-        let owner = broker.client("keeper")
-        owner.connect(expiry: .max)
+        let owner = broker.connected("keeper", expiry: .max)
         owner.subscribe("kept", qos: .atLeastOnce)
         owner.disconnect()
         let watcher = broker.connected("watcher")

@@ -25,8 +25,7 @@ import Testing
 
         init(_ settings: BrokerSettings = PurgeTests.settings(), seed: UInt64 = 1, expiry: UInt32 = 1000) {
             broker = SimulatedBroker(settings: settings, seed: seed, store: SimulatedStore())
-            client = broker.client("away")
-            client.connect(expiry: expiry)
+            client = broker.connected("away", expiry: expiry)
             client.subscribe("#", qos: .exactlyOnce)
             client.disconnect()
             publisher = broker.connected("publisher")
@@ -85,8 +84,7 @@ import Testing
 
     @Test(arguments: [0, 300]) func `what a start has brought back is purged as well, and stays so through crashes`(padding: Int) {
         var house = House()
-        let other = house.broker.client("other")
-        other.connect(expiry: 1000)
+        let other = house.broker.connected("other", expiry: 1000)
         other.subscribe("t/0", qos: .atLeastOnce)
         other.subscribe("t/1", qos: .atLeastOnce)
         other.disconnect()
@@ -101,8 +99,7 @@ import Testing
         house.connect()
         #expect(house.numbers == numbers(0..<100))
         #expect(house.entryRows == 67)
-        other.broker = house.broker
-        other.connect(clean: false, expiry: 1000)
+        other.comeBack(to: house.broker)
         #expect(other.texts.compactMap { Int($0.prefix { $0 != "x" }) } == numbers(0..<100, without: 2))
         house.broker.settle()
         #expect(house.entryRows == 0 && house.broker.store?.rows[.message]?.isEmpty ?? true)

@@ -11,8 +11,7 @@ import Testing
 
     @Test(arguments: shardCounts) func `queued messages come in order, with all that belongs to them`(before: Int, after: Int) {
         let broker = SimulatedBroker(shards: before, store: SimulatedStore())
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 1000)
+        let subscriber = broker.connected("subscriber", expiry: 1000)
         var options = SubscribePacket(
             packetIdentifier: 9,
             subscriptions: [Subscription(filter: "t/#", options: SubscriptionOptions(maximumQoS: .exactlyOnce))])
@@ -33,8 +32,7 @@ import Testing
         #expect(next.recovered.sessions == 1)
         #expect(next.recovered.subscriptions == 1)
         #expect(next.recovered.messages == 20)
-        subscriber.broker = next
-        #expect(subscriber.connect(clean: false, expiry: 1000)?.sessionPresent == true)
+        #expect(subscriber.comeBack(to: next)?.sessionPresent == true)
         #expect(subscriber.texts == (0..<20).map { "\($0)" })
         #expect(subscriber.messages.allSatisfy { $0.properties.subscriptionIdentifiers == [77] })
         #expect(subscriber.messages.allSatisfy { $0.properties.contentType == "text/plain" })
@@ -60,8 +58,7 @@ import Testing
         next.settle()
         next = next.crashed()
         for subscriber in subscribers {
-            subscriber.broker = next
-            subscriber.connect(clean: false, expiry: 1000)
+            subscriber.comeBack(to: next)
             #expect(subscriber.texts == [text])
         }
         next = next.crashed()
@@ -89,8 +86,7 @@ import Testing
         #expect(next.recovered.messages == 8)
         for subscriber in subscribers {
             subscriber.acknowledgement = .automatic
-            subscriber.broker = next
-            subscriber.connect(clean: false, expiry: 1000)
+            subscriber.comeBack(to: next)
             #expect(subscriber.messages.count == 1)
         }
         for table in [StoreTable.entry, .message, .flow] { #expect(next.store?.rows[table]?.isEmpty ?? true) }
@@ -112,9 +108,8 @@ import Testing
         let sent = wasConnected ? 20 : 0
         #expect(subscriber.publishes.count == sent, "the window of mosquitto's default")
         let next = broker.crashed()
-        subscriber.broker = next
         subscriber.acknowledgement = .automatic
-        subscriber.connect(clean: false, expiry: 1000)
+        subscriber.comeBack(to: next)
         let again = subscriber.publishesOfConnection
         #expect(again.map { String(decoding: $0.payload, as: UTF8.self) } == (1...30).map(String.init))
         #expect(again.map(\.duplicate) == (1...30).map { $0 <= sent })
@@ -178,12 +173,10 @@ import Testing
     @Test(.statement("MQTT-4.3.3-10", .v5), arguments: [(1, 1), (4, 4), (1, 2), (1, 3), (1, 4)], [0, 1])
     func `a QoS 2 message whose PUBREC was lost is taken once`(shards: (before: Int, after: Int), committing: Int) {
         let broker = SimulatedBroker(shards: shards.before, store: SimulatedStore())
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 1000)
+        let subscriber = broker.connected("subscriber", expiry: 1000)
         subscriber.subscribe("t", qos: .exactlyOnce)
         subscriber.disconnect()
-        let publisher = broker.client("publisher")
-        publisher.connect(expiry: 1000)
+        let publisher = broker.connected("publisher", expiry: 1000)
         broker.store?.mode = .paused
         publisher.publish("t", "once", qos: .exactlyOnce)
         let next = broker.crashed(committing: committing * 4, shards: shards.after)
@@ -193,16 +186,14 @@ import Testing
         publisher.connect(clean: false, expiry: 1000)
         publisher.resend()
         #expect(publisher.unfinished.isEmpty)
-        subscriber.broker = next
-        subscriber.connect(clean: false, expiry: 1000)
+        subscriber.comeBack(to: next)
         #expect(subscriber.texts == ["once"])
     }
 
     @Test(.statement("MQTT-4.4.0-1", .v5), arguments: [1, 4])
     func `an outgoing QoS 2 flow goes on where it was`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 1000)
+        let subscriber = broker.connected("subscriber", expiry: 1000)
         subscriber.subscribe("t", qos: .exactlyOnce)
         subscriber.acknowledgement = .manual
         let publisher = broker.connected("publisher")
@@ -214,9 +205,8 @@ import Testing
             .acknowledgement(AcknowledgementPacket(type: .pubrec, packetIdentifier: identifiers[0])))
         broker.settle()
         let next = broker.crashed()
-        subscriber.broker = next
         subscriber.acknowledgement = .automatic
-        subscriber.connect(clean: false, expiry: 1000)
+        subscriber.comeBack(to: next)
         #expect(subscriber.texts == ["1", "2"], "a repeated QoS 2 message is known by its identifier")
         let again = subscriber.packetsOfConnection.compactMap { packet -> UInt16? in
             if case .publish(let publish) = packet { publish.packetIdentifier } else { nil }
@@ -238,8 +228,7 @@ import Testing
         var settings = SimulatedBroker.testSettings
         settings.queuedMessagesMax = 0
         let broker = SimulatedBroker(shards: shards, settings: settings, store: SimulatedStore())
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 1000)
+        let subscriber = broker.connected("subscriber", expiry: 1000)
         subscriber.subscribe("t", qos: .atLeastOnce)
         subscriber.disconnect()
         let publisher = broker.connected("publisher")
@@ -254,15 +243,13 @@ import Testing
         broker.settle()
         let next = broker.crashed()
         #expect(next.statistics().storedMessages == 0, "nothing is in memory before it is wanted")
-        subscriber.broker = next
-        subscriber.connect(clean: false, expiry: 1000)
+        subscriber.comeBack(to: next)
         #expect(subscriber.texts == (0..<1200).map { "\($0)" })
     }
 
     @Test func `the session's clock runs on while the broker is down`() {
         let broker = SimulatedBroker(store: SimulatedStore())
-        let client = broker.client("client")
-        client.connect(expiry: 100)
+        let client = broker.connected("client", expiry: 100)
         client.disconnect()
         broker.advance(seconds: 50)
         let early = broker.crashed(afterMilliseconds: 40_000)
@@ -277,8 +264,7 @@ import Testing
     @Test(.statement("MQTT-3.1.2-23", .v5), arguments: [1, 4])
     func `what became due while the broker was down is done before the client comes back at once`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
-        let watcher = broker.client("watcher")
-        watcher.connect(expiry: 1000)
+        let watcher = broker.connected("watcher", expiry: 1000)
         watcher.subscribe("will", qos: .atLeastOnce)
         watcher.disconnect()
         var clients: [TestClient] = []
@@ -293,8 +279,7 @@ import Testing
         let next = broker.crashed(afterMilliseconds: 20_000)
         for client in clients { client.broker = next }
         #expect(clients.map { $0.connect(clean: false, expiry: 1000)?.sessionPresent } == [false, true, true])
-        watcher.broker = next
-        watcher.connect(clean: false, expiry: 1000)
+        watcher.comeBack(to: next)
         #expect(watcher.texts.sorted() == ["over", "there"])
         let after = next.crashed()
         #expect(after.recovered.sessions == 4)
@@ -302,15 +287,13 @@ import Testing
 
     @Test(arguments: [1, 4]) func `the will of a client that the crash has cut off is published after its delay`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
-        let watcher = broker.client("watcher")
-        watcher.connect(expiry: 1000)
+        let watcher = broker.connected("watcher", expiry: 1000)
         watcher.subscribe("will", qos: .atLeastOnce)
         var will = Will(topic: "will", payload: Array("gone".utf8), qos: .atLeastOnce)
         will.properties.willDelayInterval = 30
         broker.client("client").connect(expiry: 1000, will: will)
         let next = broker.crashed()
-        watcher.broker = next
-        watcher.connect(clean: false, expiry: 1000)
+        watcher.comeBack(to: next)
         #expect(watcher.texts.isEmpty)
         next.advance(seconds: 31)
         #expect(watcher.texts == ["gone"])
@@ -319,8 +302,7 @@ import Testing
 
     @Test func `a message's expiry is a time of day`() {
         let broker = SimulatedBroker(store: SimulatedStore())
-        let subscriber = broker.client("subscriber")
-        subscriber.connect(expiry: 1000)
+        let subscriber = broker.connected("subscriber", expiry: 1000)
         subscriber.subscribe("t", qos: .atLeastOnce)
         subscriber.disconnect()
         let publisher = broker.connected("publisher")
@@ -330,8 +312,7 @@ import Testing
             publisher.publish("t", "\(seconds)", qos: .atLeastOnce, properties: properties)
         }
         let next = broker.crashed(afterMilliseconds: 40_000)
-        subscriber.broker = next
-        subscriber.connect(clean: false, expiry: 1000)
+        subscriber.comeBack(to: next)
         #expect(subscriber.texts == ["100"])
         #expect(subscriber.messages.first?.properties.messageExpiryInterval == 60)
     }
@@ -359,8 +340,7 @@ import Testing
         var settings = SimulatedBroker.testSettings
         settings.queuedMessagesMax = 0
         let broker = SimulatedBroker(shards: shards, settings: settings, store: SimulatedStore())
-        let client = broker.client("client")
-        client.connect(expiry: 1000)
+        let client = broker.connected("client", expiry: 1000)
         client.subscribe("t", qos: .atLeastOnce)
         client.subscribe("$share/g/u", qos: .atLeastOnce)
         client.publish("x", "1", qos: .exactlyOnce, until: .answered)

@@ -34,9 +34,8 @@ import Testing
     private func texts(_ clients: [TestClient], behindCrashOf broker: SimulatedBroker, shards: Int? = nil) -> [String] {
         let next = broker.crashed(shards: shards)
         for client in clients {
-            client.broker = next
             client.acknowledgement = .automatic
-            client.connect(clean: false, expiry: 1000)
+            client.comeBack(to: next)
         }
         #expect(next.store?.rows[.entry]?.isEmpty ?? true && next.store?.rows[.flow]?.isEmpty ?? true)
         return clients.flatMap(\.texts)
@@ -112,8 +111,7 @@ import Testing
         broker.commit()
         for number in 50..<60 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
         let next = broker.crashed()
-        lasting.broker = next
-        lasting.connect(clean: false, expiry: 1000)
+        lasting.comeBack(to: next)
         #expect(Set(lasting.texts) == Set((0..<50).map { "\($0)" }))
     }
 
@@ -160,8 +158,7 @@ import Testing
         for number in 0..<100 {
             publisher.publish("t/\(number)", "\(number)", qos: number % 2 == 0 ? .atLeastOnce : .exactlyOnce)
         }
-        let late = broker.client("late")
-        late.connect(expiry: 1000)
+        let late = broker.connected("late", expiry: 1000)
         late.subscribe("$share/g/t/#", qos: .exactlyOnce)
         late.disconnect()
         broker.advance(milliseconds: 100)
@@ -198,12 +195,10 @@ import Testing
     @Test(.statement("MQTT-4.3.3-10", .v5), arguments: 0..<12, [3, 4])
     func `a QoS 2 message that is sent again after the crash is dispatched once`(committing: Int, shards: Int) {
         let broker = SimulatedBroker(shards: shards, seed: UInt64(committing), store: SimulatedStore())
-        let lasting = broker.client("lasting")
-        lasting.connect(expiry: 1000)
+        let lasting = broker.connected("lasting", expiry: 1000)
         lasting.subscribe("$share/g/t", qos: .exactlyOnce)
         lasting.disconnect()
-        let publisher = broker.client("publisher")
-        publisher.connect(expiry: 1000)
+        let publisher = broker.connected("publisher", expiry: 1000)
         for number in 0..<4 {
             let passing = broker.client("passing \(number)")
             passing.acknowledgement = .manual
@@ -223,8 +218,7 @@ import Testing
         publisher.connect(clean: false, expiry: 1000)
         publisher.resend()
         #expect(publisher.unfinished.isEmpty)
-        lasting.broker = next
-        lasting.connect(clean: false, expiry: 1000)
+        lasting.comeBack(to: next)
         #expect(lasting.texts.filter { $0 != "filler" }.sorted() == ["0", "1", "2", "3"])
     }
 
@@ -334,8 +328,7 @@ import Testing
                 publisher.publish(EncodedString("\(number)"), "\(number)", qos: .atLeastOnce, until: .sent)
             }
             broker.settle()
-            let lasting = broker.client("lasting")
-            lasting.connect(expiry: 1000)
+            let lasting = broker.connected("lasting", expiry: 1000)
             #expect(lasting.subscribe(subscriptions)?.reasonCodes.count == count)
             broker.advance(milliseconds: 100)
             #expect(broker.store?.rows[.entry]?.count == count, "all of it is kept")

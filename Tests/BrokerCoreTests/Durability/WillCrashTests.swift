@@ -16,8 +16,7 @@ import Testing
     /// A broker on a store, with a client that waits for wills.
     private func watched(shards: Int) -> (broker: SimulatedBroker, watcher: TestClient) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
-        let watcher = broker.client("watcher")
-        watcher.connect(expiry: 1000)
+        let watcher = broker.connected("watcher", expiry: 1000)
         watcher.subscribe("wills/#")
         return (broker, watcher)
     }
@@ -26,8 +25,7 @@ import Testing
     private func restarted(_ broker: SimulatedBroker, _ watcher: TestClient, shards: Int? = nil) -> SimulatedBroker {
         let next = broker.crashed(shards: shards)
         next.advance(seconds: 1)
-        watcher.broker = next
-        watcher.connect(clean: false, expiry: 1000)
+        watcher.comeBack(to: next)
         return next
     }
 
@@ -87,8 +85,7 @@ import Testing
         client.broker = next
         #expect(client.connect()?.sessionPresent == false)
         client.publish("wills/a", "here", qos: .atLeastOnce, retain: true)
-        watcher.broker = next
-        watcher.connect(clean: false, expiry: 1000)
+        watcher.comeBack(to: next)
         next.advance(seconds: 1)
         #expect(watcher.texts == ["gone", "here"] && retained(next) == ["here"])
     }
@@ -118,8 +115,7 @@ import Testing
 
     @Test func `a session that lasted, and whose client has come for one connection, publishes its will too`() {
         let (broker, watcher) = watched(shards: 1)
-        let client = broker.client("a")
-        client.connect(expiry: 1000)
+        let client = broker.connected("a", expiry: 1000)
         client.subscribe("wills/#")
         client.disconnect()
         client.connect(clean: false, expiry: 0, will: will(delay: 60))

@@ -58,11 +58,13 @@ extension SimulatedBroker {
         TestClient(broker: self, identifier: identifier, version: version)
     }
 
-    /// Makes a client and connects it with a clean session.
+    /// Makes a client and connects it, with a clean session unless it is to have one that was there.
     @discardableResult
-    public func connected(_ identifier: EncodedString, version: ProtocolVersion = .v5) -> TestClient {
+    public func connected(
+        _ identifier: EncodedString, version: ProtocolVersion = .v5, clean: Bool = true, expiry: UInt32? = nil
+    ) -> TestClient {
         let client = client(identifier, version: version)
-        client.connect()
+        client.connect(clean: clean, expiry: expiry)
         return client
     }
 }

@@ -75,6 +75,13 @@ public final class TestClient {
         return connack
     }
 
+    /// Connects to a broker, perhaps another one than before, for a session that lasts.
+    @discardableResult
+    public func comeBack(to broker: SimulatedBroker) -> ConnackPacket? {
+        self.broker = broker
+        return connect(clean: false, expiry: 1000)
+    }
+
     /// Opens a connection, sends this CONNECT and does not wait.
     public func beginConnect(
         _ packet: ConnectPacket, listener: Int = 0, configure: (SimulatedConnection) -> Void = { _ in }

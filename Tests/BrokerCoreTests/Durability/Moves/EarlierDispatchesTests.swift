@@ -7,13 +7,8 @@ import Testing
 
 /// A node was killed and is back with its store: what share groups had dispatched to it.
 @Suite struct EarlierDispatchesTests {
-    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
-
     private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, _ qos: QoS = .exactlyOnce) {
-        for number in numbers {
-            publisher.publish("s", "\(number)", qos: qos)
-            cluster.run()
-        }
+        cluster.publish(publisher, numbers, topic: "s", qos: qos)
     }
 
     /// A client on node 0 that takes one message at a time, has one and waits for another, of which the log does not
@@ -37,7 +32,6 @@ import Testing
         #expect(client.texts == ["0"])
         cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
-        client.connectionIsGone()
         cluster.connect(client, to: 0)
         #expect(!client.isConnected)
         client.acknowledgement = .automatic
@@ -73,15 +67,13 @@ import Testing
         let other = cluster.lasting("other", on: 0, "$share/g/s")
         other.disconnect()
         cluster.run()
-        let passing = cluster.nodes[0].client("passing")
-        cluster.connect(passing, to: 0, clean: true, expiry: 0, receiveMaximum: 1)
+        let passing = cluster.connected("passing", on: 0, clean: true, expiry: 0, receiveMaximum: 1)
         passing.subscribe("$share/g/s", qos: qos)
         passing.acknowledgement = .manual
         cluster.run()
         publish(cluster, cluster.lasting("publisher", on: 2), 0..<4, qos)
         #expect(passing.texts == ["0"])
         cluster.crash(0, committing: 100)
-        passing.connectionIsGone()
         cluster.run()
         cluster.connect(other, to: 0)
         // The log does not know what was sent to a session that does not last.
@@ -165,8 +157,7 @@ import Testing
     @Test(.statement("MQTT-4.8.2-4", .v5), .statement("MQTT-4.8.2-5", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [0, 1000])
     func `what is dispatched to a client that has stayed, and whose session is elsewhere, is another's`(qos: QoS, expiry: UInt32) {
         let cluster = MovingCluster(nodes: 3, dispatches: true)
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, clean: expiry == 0, expiry: expiry, receiveMaximum: 1)
+        let client = cluster.connected("client", on: 0, clean: expiry == 0, expiry: expiry, receiveMaximum: 1)
         client.subscribe("$share/g/s", qos: qos)
         client.acknowledgement = .manual
         cluster.run()
@@ -194,7 +185,6 @@ import Testing
         cluster.collect()
         cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
-        client.connectionIsGone()
         cluster.run()
         cluster.logs = false
         cluster.settlesEarlierDispatches = true
@@ -248,7 +238,6 @@ import Testing
         let (cluster, client, _) = pair()
         cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
-        client.connectionIsGone()
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
         #expect(!client.isConnected)
@@ -266,8 +255,7 @@ import Testing
         let (cluster, _, publisher) = leaving(qos)
         publish(cluster, publisher, 1..<2, qos)
         if isLost {
-            cluster.lose(0)
-            cluster.inherit(0, by: 2)
+            cluster.lose(0, successor: 2)
         } else {
             cluster.crash(0, committing: 100)
         }
@@ -305,8 +293,7 @@ import Testing
         let cluster = MovingCluster(nodes: 3, dispatches: true)
         let client = cluster.lasting("client", on: 0, "$share/g/s")
         let publisher = cluster.lasting("publisher", on: 2)
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         if !isStored { cluster.nodes[0].store?.mode = .paused }
         publish(cluster, publisher, 0..<1, qos)
         cluster.core(0, name).received(.sessionLeaves(name))
@@ -316,8 +303,7 @@ import Testing
 
     @Test func `what the log says to be a session's comes, though the store has not got so far`() {
         let (cluster, client, publisher) = pair()
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         cluster.nodes[0].store?.mode = .paused
         publish(cluster, publisher, 2..<5)
         // The log knows, and the disk does not.
@@ -329,16 +315,13 @@ import Testing
     }
 
     @Test func `what goes to a group's member once more comes to others once`() {
-        let (cluster, client, publisher) = pair()
+        let (cluster, _, publisher) = pair()
         // Subscribes like the group, without being in it, on the node that takes the group's part over and another one.
         let others = [1, 2].map { cluster.lasting("other \($0)", on: $0, "s") }
         let heir = cluster.lasting("heir", on: 1, "$share/g/s")
         let moved = cluster.lasting("moved", on: 0, "s")
         publish(cluster, publisher, 2..<4)
-        cluster.lose(0)
-        client.connectionIsGone()
-        moved.connectionIsGone()
-        cluster.inherit(0, by: 1)
+        cluster.lose(0, successor: 1)
         publish(cluster, publisher, 4..<6)
         #expect(others.map(\.texts) == [texts(2..<6), texts(2..<6)])
         #expect(heir.texts.contains("5"))
@@ -380,8 +363,7 @@ import Testing
         }
         let cluster = MovingCluster(nodes: 2, shards: 3, dispatches: true)
         let client = cluster.lasting("client", on: 0, "$share/g/s")
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
         #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledEarlierDispatches?.parts.map(\.incarnation) == [1 << 32 | 1] })
@@ -390,8 +372,7 @@ import Testing
     @Test func `what was dispatched to a run is known if the node is killed before the next one has begun`() {
         let cluster = MovingCluster(nodes: 2, dispatches: true)
         let client = cluster.lasting("client", on: 0, "$share/g/s")
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         for core in cluster.nodes[0].cores {
             _ = core.endClusterIncarnation(next: 1 << 32 | 2)
             core.received(.saveLogPositions)
@@ -428,10 +409,8 @@ import Testing
 
     @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [true, false])
     func `what was under way to who has come arrives, though the node that held it has lost its lease`(isLogged: Bool) {
-        let (cluster, client, publisher) = pair()
-        cluster.lose(0)
-        client.connectionIsGone()
-        cluster.inherit(0, by: 1)
+        let (cluster, _, publisher) = pair()
+        cluster.lose(0, successor: 1)
         publish(cluster, publisher, 2..<4)
         let other = cluster.lasting("other", on: 2)
         cluster.logs = false
@@ -449,12 +428,9 @@ import Testing
 
     @Test(arguments: [1, 3]) func `what is published on a node that has started since waits too`(shards: Int) {
         let (cluster, client, publisher) = pair(shards: shards)
-        cluster.lose(0)
-        client.connectionIsGone()
-        cluster.inherit(0, by: 1)
+        cluster.lose(0, successor: 1)
         // It knows of the group by the node that dispatches.
         cluster.crash(2, committing: 100)
-        publisher.connectionIsGone()
         cluster.connect(publisher, to: 2)
         publish(cluster, publisher, 2..<4)
         publish(cluster, publisher, 4..<6, .atLeastOnce)
@@ -462,8 +438,7 @@ import Testing
         cluster.connect(client, to: 2)
         #expect(client.texts.sorted() == texts(0..<6), "\(client.texts)")
         #expect(client.unreleased.isEmpty)
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         publish(cluster, publisher, 6..<8)
         cluster.connect(client, to: 2)
         #expect(client.texts.sorted() == texts(0..<8))
@@ -489,10 +464,8 @@ import Testing
     }
 
     @Test func `it waits for ten minutes`() {
-        let (cluster, client, publisher) = pair()
-        cluster.lose(0)
-        client.connectionIsGone()
-        cluster.inherit(0, by: 1)
+        let (cluster, _, publisher) = pair()
+        cluster.lose(0, successor: 1)
         publish(cluster, publisher, 2..<4)
         for node in 1...2 {
             cluster.nodes[node].advance(seconds: 601)

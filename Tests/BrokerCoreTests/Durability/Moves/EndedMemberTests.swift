@@ -15,9 +15,7 @@ import Testing
     /// node is lost. Another member has come since.
     private func lost(_ qos: QoS) -> (MovingCluster, client: TestClient, other: TestClient) {
         let cluster = MovingCluster(nodes: 3, dispatches: true)
-        let client = cluster.lasting("client", on: 0, receiveMaximum: 2)
-        client.subscribe("$share/g/s", qos: qos)
-        cluster.run()
+        let client = cluster.lasting("client", on: 0, "$share/g/s", qos: qos, receiveMaximum: 2)
         let publisher = cluster.lasting("publisher", on: 2)
         for text in all {
             if text == "2" { client.acknowledgement = .manual }
@@ -26,9 +24,7 @@ import Testing
         }
         client.lose()
         for _ in 0..<2 { cluster.saveLogPositions() }
-        cluster.lose(0)
-        client.connectionIsGone()
-        cluster.inherit(0, by: 1)
+        cluster.lose(0, successor: 1)
         let other = cluster.lasting("other", on: 1, "$share/g/s")
         #expect(client.texts == Array(all[..<4]) && other.texts.isEmpty)
         return (cluster, client, other)

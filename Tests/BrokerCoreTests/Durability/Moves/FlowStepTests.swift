@@ -29,7 +29,6 @@ import Testing
         cluster.logs = false
         publish(publisher, "1")
         cluster.lose(0, logsSome: true)
-        publisher.connectionIsGone()
         cluster.logs = true
         cluster.connect(publisher, to: 1)
         #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
@@ -41,7 +40,6 @@ import Testing
         cluster.logs = false
         publish(publisher, "1")
         cluster.crash(0, committing: 100, logsSome: true)
-        publisher.connectionIsGone()
         // Its client waits until the node has read what it had written.
         cluster.readers = [2]
         cluster.connect(publisher, to: 0)
@@ -106,7 +104,6 @@ import Testing
         publish(publisher, "1")
         for isFenced in [false, true] {
             cluster.crash(0, committing: 100)
-            publisher.connectionIsGone()
             cluster.readers = [2]
             cluster.connect(publisher, to: 0)
             #expect(publisher.connack == nil)
@@ -130,7 +127,6 @@ import Testing
         publish(publisher, "1")
         cluster.saveLogPositions()
         cluster.lose(0)
-        publisher.connectionIsGone()
         cluster.logs = true
         cluster.connect(publisher, to: 1)
         #expect(publisher.unfinished.isEmpty && subscriber.texts == ["1"])
@@ -147,7 +143,6 @@ import Testing
         cluster.saveLogPositions()
         #expect(cluster.records.count == count + 1 && cluster.replayedCount == 0)
         cluster.lose(0)
-        publisher.connectionIsGone()
         cluster.logs = true
         cluster.connect(publisher, to: 1)
         #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
@@ -165,7 +160,6 @@ import Testing
         cluster.log()
         #expect(publisher.unfinished == [])
         cluster.lose(0)
-        publisher.connectionIsGone()
         cluster.logs = true
         cluster.connect(publisher, to: 1)
         publish(publisher, "same")
@@ -176,10 +170,7 @@ import Testing
     @Test func `of an identifier the newest step counts, whatever partition it stands in`() {
         let store = SimulatedStore(seed: 1)
         var broker = SimulatedBroker(shards: 1, settings: SimulatedBroker.testSettings, store: store)
-        func join() {
-            broker.cores[0].joinCluster(logPartitions: 2, claimsSessions: true)
-            broker.cores[0].received(.isAway(false))
-        }
+        func join() { broker.joinCluster(logPartitions: 2, claimsSessions: true) }
         func step(_ kind: FlowStep.Kind, _ number: UInt64, partition: Int, sequence: UInt64, epoch: UInt64 = 1) {
             let step = FlowStep(kind, 7, at: FlowStep.Place(epoch: epoch, number: number << 8))
             var record = LogRecord(partition: partition, sequence: sequence)
@@ -189,11 +180,8 @@ import Testing
         }
         func known() -> Int { broker.cores[0].sessions.find("publisher")?.receivedIdentifiers.count ?? -1 }
         join()
-        for partition in 0..<2 {
-            broker.cores[0].received(.logBegins(partition, after: LogPositions.Place(sequence: 0, stream: 5)))
-        }
-        let client = broker.client("publisher")
-        client.connect(clean: false, expiry: 1000)
+        broker.beginLog(partitions: 2)
+        broker.connected("publisher", clean: false, expiry: 1000)
         broker.cores[0].received(.sessionClaimed(name, .nowhere, epoch: 1))
         broker.settle()
         // Nobody learns what is news to nobody.

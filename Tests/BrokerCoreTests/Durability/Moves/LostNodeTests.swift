@@ -7,31 +7,6 @@ import Testing
 
 /// A session outlives its node together with that node's disk, by what the cluster has stored of it and by the log.
 @Suite struct LostNodeTests {
-    private func publish(
-        _ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a",
-        qos: QoS = .atLeastOnce
-    ) {
-        for number in numbers {
-            publisher.publish(topic, "\(number)", qos: qos)
-            cluster.run()
-        }
-    }
-
-    /// How many SUBACK and UNSUBACK have come.
-    private func answers(_ client: TestClient) -> [Int] {
-        var counts = [0, 0]
-        for packet in client.packets {
-            switch packet {
-            case .suback: counts[0] += 1
-            case .unsuback: counts[1] += 1
-            default: continue
-            }
-        }
-        return counts
-    }
-
-    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
-
     @Test(arguments: [1, 3]) func `a session is restored with its subscriptions and its queue when its node is gone`(shards: Int) {
         let cluster = MovingCluster(nodes: 3, shards: shards)
         let client = cluster.lasting("client", on: 0, "a")
@@ -39,29 +14,14 @@ import Testing
         cluster.run()
         client.lose()
         let publisher = cluster.lasting("publisher", on: 1)
-        publish(cluster, publisher, 0..<20)
+        cluster.publish(publisher, 0..<20)
         cluster.lose(0)
         cluster.connect(client, to: 2)
         #expect(client.connack?.sessionPresent == true)
         #expect(client.texts == texts(0..<20))
-        publish(cluster, publisher, 20..<22)
-        publish(cluster, publisher, 22..<24, topic: "b/c")
+        cluster.publish(publisher, 20..<22)
+        cluster.publish(publisher, 22..<24, topic: "b/c")
         #expect(client.texts == texts(0..<24))
-    }
-
-    @Test func `what was done before the places that were saved does not come again`() {
-        let cluster = MovingCluster()
-        let client = cluster.lasting("client", on: 0, "a")
-        let publisher = cluster.lasting("publisher", on: 1)
-        publish(cluster, publisher, 0..<10)
-        cluster.saveLogPositions()
-        publish(cluster, publisher, 10..<12)
-        #expect(client.texts == texts(0..<12))
-        cluster.lose(0)
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1)
-        #expect(again.connack?.sessionPresent == true)
-        #expect(again.texts == texts(10..<12))
     }
 
     /// Many sessions of a node that have done all of `done` messages, and had them a second ago; the cluster has stored
@@ -74,18 +34,17 @@ import Testing
         let publisher = cluster.lasting("publisher", on: 1)
         if storesSubscriptions { cluster.saveLogPositions() }
         cluster.storesSaves = false
-        publish(cluster, publisher, 0..<done, qos: qos)
+        cluster.publish(publisher, 0..<done, qos: qos)
         cluster.saveLogPositions()
         return (cluster, clients, publisher)
     }
 
     /// The clients of a node that is lost come to another one: what each of them gets there.
-    private func texts(of clients: [TestClient], of cluster: MovingCluster) -> [[String]] {
+    private func received(by clients: [TestClient], of cluster: MovingCluster) -> [[String]] {
         cluster.lose(0)
         cluster.storesSaves = true
         return clients.map {
-            let again = cluster.nodes[1].client($0.identifier)
-            cluster.connect(again, to: 1)
+            let again = cluster.connected($0.identifier, on: 1)
             #expect(again.connack?.sessionPresent == true)
             return again.texts
         }
@@ -97,23 +56,23 @@ import Testing
     ) {
         let (cluster, clients, publisher) = many(120, shards: shards, done: 5, qos: qos)
         cluster.remembersProgress = remembers
-        publish(cluster, publisher, 5..<7, qos: qos)
+        cluster.publish(publisher, 5..<7, qos: qos)
         let wanted = qos == .exactlyOnce ? [] : texts(5..<7)
-        #expect(texts(of: clients, of: cluster).allSatisfy { $0 == wanted })
+        #expect(received(by: clients, of: cluster).allSatisfy { $0 == wanted })
     }
 
     @Test func `of a queue that is never empty the log says each second how much is done`() {
         let (cluster, clients, publisher) = many(1, shards: 1, done: 2)
         clients[0].acknowledgement = .manual
-        publish(cluster, publisher, 2..<5)
+        cluster.publish(publisher, 2..<5)
         cluster.saveLogPositions()
-        publish(cluster, publisher, 5..<8)
+        cluster.publish(publisher, 5..<8)
         for packet in clients[0].publishes.dropFirst(2).prefix(3) {
             clients[0].acknowledge(.puback, packet.packetIdentifier ?? 0)
         }
         cluster.run()
         cluster.saveLogPositions()
-        #expect(texts(of: clients, of: cluster) == [texts(5..<8)])
+        #expect(received(by: clients, of: cluster) == [texts(5..<8)])
     }
 
     @Test func `what nobody has moved is not written to the log, and what is stuck once`() {
@@ -128,7 +87,7 @@ import Testing
         for _ in 0..<3 { cluster.saveLogPositions() }
         #expect(entries() == count)
         clients[0].acknowledgement = .manual
-        publish(cluster, publisher, 2..<3)
+        cluster.publish(publisher, 2..<3)
         for _ in 0..<3 { cluster.saveLogPositions() }
         #expect(entries() == count + 9)
         clients[0].acknowledge(.puback, clients[0].publishes.last?.packetIdentifier ?? 0)
@@ -142,8 +101,8 @@ import Testing
     ) {
         let (cluster, clients, publisher) = many(1, shards: 1, done: 300, storesSubscriptions: true)
         cluster.remembersProgress = remembers
-        publish(cluster, publisher, 300..<303)
-        #expect(texts(of: clients, of: cluster) == [texts(300..<303)])
+        cluster.publish(publisher, 300..<303)
+        #expect(received(by: clients, of: cluster) == [texts(300..<303)])
         // Three readings of what came since, of which the log has some records more; the first one is of all since the
         // session was stored where nobody knows better.
         #expect(cluster.replayedCount <= 3 * 8 + (remembers ? 0 : 310))
@@ -154,42 +113,23 @@ import Testing
         let cluster = MovingCluster(nodes: 3)
         let client = cluster.lasting("client", on: 0, "a")
         let publisher = cluster.lasting("publisher", on: 2)
-        publish(cluster, publisher, 0..<2, qos: .exactlyOnce)
+        cluster.publish(publisher, 0..<2, qos: .exactlyOnce)
         cluster.saveLogPositions()
         // The client has received what has identifiers 3 and 4, and does not learn that it may release them.
         client.acknowledgement = .withoutPubcomp
-        publish(cluster, publisher, 2..<4, qos: .exactlyOnce)
+        cluster.publish(publisher, 2..<4, qos: .exactlyOnce)
         #expect(client.messages.suffix(2).map(\.packetIdentifier) == [3, 4])
         cluster.lose(0)
-        client.connectionIsGone()
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
         if restarts {
             cluster.crash(1, committing: 100)
-            client.connectionIsGone()
             cluster.connect(client, to: 1)
         }
         #expect(client.connack?.sessionPresent == true)
-        publish(cluster, publisher, 4..<9, qos: .exactlyOnce)
+        cluster.publish(publisher, 4..<9, qos: .exactlyOnce)
         #expect(client.texts == texts(0..<9) && client.unreleased.isEmpty)
         #expect(client.messages.suffix(5).contains { $0.packetIdentifier == 3 || $0.packetIdentifier == 4 })
-    }
-
-    @Test func `a queue that is never empty moves its places on as its oldest messages are done`() {
-        let cluster = MovingCluster()
-        let client = cluster.lasting("client", on: 0, "a")
-        client.acknowledgement = .manual
-        let publisher = cluster.lasting("publisher", on: 1)
-        publish(cluster, publisher, 0..<4)
-        cluster.saveLogPositions()
-        publish(cluster, publisher, 4..<8)
-        for packet in client.publishes.prefix(4) { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
-        cluster.run()
-        cluster.saveLogPositions()
-        cluster.lose(0)
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1)
-        #expect(again.texts == texts(4..<8))
     }
 
     @Test func `places stay before a message that is not done, whatever is done behind it`() {
@@ -197,15 +137,14 @@ import Testing
         let client = cluster.lasting("client", on: 0, "a")
         client.acknowledgement = .manual
         let publisher = cluster.lasting("publisher", on: 1)
-        publish(cluster, publisher, 0..<4)
+        cluster.publish(publisher, 0..<4)
         cluster.saveLogPositions()
         for packet in client.publishes.dropFirst() { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
-        publish(cluster, publisher, 4..<6)
+        cluster.publish(publisher, 4..<6)
         cluster.saveLogPositions()
         cluster.saveLogPositions()
         cluster.lose(0)
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1)
+        let again = cluster.connected("client", on: 1)
         #expect(again.texts.contains("0") && again.texts.suffix(2) == ["4", "5"])
     }
 
@@ -215,7 +154,7 @@ import Testing
         cluster.storesSaves = false
         client.subscribe("$share/g/a", qos: .atLeastOnce)
         cluster.run()
-        #expect(answers(client) == [0, 0])
+        #expect(client.subscriptionAnswers == [0, 0])
         // One is under way at a time.
         let count = cluster.savedCount
         client.subscribe("$share/g/b", qos: .atLeastOnce)
@@ -223,7 +162,7 @@ import Testing
         cluster.run()
         #expect(cluster.savedCount == count)
         cluster.storeSaves()
-        #expect(answers(client) == [2, 1])
+        #expect(client.subscriptionAnswers == [2, 1])
         #expect(cluster.savedCount == count + 1)
     }
 
@@ -237,14 +176,14 @@ import Testing
         client.subscribe("b", qos: .atLeastOnce)
         client.unsubscribe("a")
         cluster.run()
-        #expect(answers(client) == [0, 0])
+        #expect(client.subscriptionAnswers == [0, 0])
         cluster.logs = true
         cluster.run()
-        #expect(answers(client) == [2, 1] && cluster.savedCount == count)
+        #expect(client.subscriptionAnswers == [2, 1] && cluster.savedCount == count)
         // The record has it with the next positions, once.
         cluster.saveLogPositions()
         #expect(cluster.savedCount == count + 1)
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2, topic: "b")
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<2, topic: "b")
         #expect(client.texts == texts(0..<2))
     }
 
@@ -258,14 +197,13 @@ import Testing
         cluster.loseUnlogged()
         cluster.core(0, name).received(.logFailed(through: .max >> 1, FailedBatches(partitions: .max, isRefused: true)))
         cluster.run()
-        #expect(answers(client) == [0, 0] && client.isConnected)
+        #expect(client.subscriptionAnswers == [0, 0] && client.isConnected)
         cluster.storeSaves()
-        #expect(answers(client) == [1, 0])
+        #expect(client.subscriptionAnswers == [1, 0])
         cluster.logs = true
         cluster.lose(0)
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1)
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2)
+        let again = cluster.connected("client", on: 1)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<2)
         #expect(again.texts == texts(0..<2))
     }
 
@@ -282,21 +220,20 @@ import Testing
         for filter in ["a", "b/#", "c"] as [TopicFilter] { client.subscribe(filter, qos: .atLeastOnce) }
         client.unsubscribe("c")
         cluster.run()
-        #expect(answers(client) == [3, 1])
-        publish(cluster, publisher, 0..<3)
+        #expect(client.subscriptionAnswers == [3, 1])
+        cluster.publish(publisher, 0..<3)
         // The log says that these are done, which stands behind the subscriptions.
         for _ in 0..<2 { cluster.saveLogPositions() }
         client.unsubscribe("b/#")
         client.subscribe("d", qos: .exactlyOnce)
         cluster.run()
-        publish(cluster, publisher, 3..<5)
+        cluster.publish(publisher, 3..<5)
         cluster.lose(0)
         cluster.storesSaves = true
-        let again = cluster.nodes[2].client("client")
-        cluster.connect(again, to: 2)
+        let again = cluster.connected("client", on: 2)
         #expect(again.connack?.sessionPresent == true && again.texts == texts(3..<5))
         for (number, topic) in (["a", "b/x", "c", "d"] as [EncodedString]).enumerated() {
-            publish(cluster, publisher, 5 + number..<6 + number, topic: topic)
+            cluster.publish(publisher, 5 + number..<6 + number, topic: topic)
         }
         #expect(again.texts == ["3", "4", "5", "8"])
     }
@@ -308,31 +245,29 @@ import Testing
         cluster.storesSaves = false
         client.subscribe("a", qos: .atLeastOnce)
         cluster.run()
-        #expect(answers(client) == [1, 0])
+        #expect(client.subscriptionAnswers == [1, 0])
         client.lose()
         cluster.connect(client, to: 1)
         cluster.lose(1)
-        client.connectionIsGone()
         cluster.storesSaves = true
         cluster.connect(client, to: 0)
         #expect(client.connack?.sessionPresent == true)
-        publish(cluster, cluster.lasting("publisher", on: 2), 0..<1)
+        cluster.publish(cluster.lasting("publisher", on: 2), 0..<1)
         #expect(client.texts == ["0"])
     }
 
     @Test func `SUBACK waits for the record too where that is of an earlier claim, or to have what the log has not`() {
         let cluster = MovingCluster(nodes: 3)
         let client = cluster.lasting("client", on: 0)
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2)
-        client.lose()
-        cluster.run()
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<2)
+        cluster.lose(client)
         cluster.storesSaves = false
         cluster.connect(client, to: 0)
         client.subscribe("a", qos: .atLeastOnce)
         cluster.run()
-        #expect(client.isConnected && answers(client) == [0, 0])
+        #expect(client.isConnected && client.subscriptionAnswers == [0, 0])
         cluster.storeSaves()
-        #expect(answers(client) == [1, 0])
+        #expect(client.subscriptionAnswers == [1, 0])
         // One packet with both: the record is under way when the log has its part.
         (cluster.logs, cluster.storesSaves) = (false, false)
         client.subscribe(
@@ -342,21 +277,18 @@ import Testing
         cluster.run()
         cluster.logs = true
         cluster.run()
-        #expect(answers(client) == [1, 0])
+        #expect(client.subscriptionAnswers == [1, 0])
         cluster.storeSaves()
-        #expect(answers(client) == [2, 0])
+        #expect(client.subscriptionAnswers == [2, 0])
         // By the new subscription nothing comes that was published before it.
         cluster.lose(0)
-        let again = cluster.nodes[2].client("client")
-        cluster.connect(again, to: 2)
+        let again = cluster.connected("client", on: 2)
         #expect(again.connack?.sessionPresent == true && again.texts.isEmpty)
     }
 
     @Test(arguments: [false, true]) func `what the servers have lost of subscriptions is in the record`(isOtherStream: Bool) {
         let cluster = MovingCluster()
-        let client = cluster.lasting("client", on: 0)
-        client.subscribe("a", qos: .atLeastOnce)
-        cluster.run()
+        cluster.lasting("client", on: 0, "a", qos: .atLeastOnce)
         let count = cluster.savedCount
         let core = cluster.core(0, name)
         core.received(isOtherStream ? .logBegins(0, after: LogPositions.Place(sequence: 0, stream: 6)) : .logIsCut(0, at: 0))
@@ -377,9 +309,9 @@ import Testing
         cluster.storesSaves = false
         client.subscribe("a", qos: .atLeastOnce)
         cluster.run()
-        #expect(answers(client) == [0, 0] && cluster.records.count == records && cluster.savedCount == saved + 1)
+        #expect(client.subscriptionAnswers == [0, 0] && cluster.records.count == records && cluster.savedCount == saved + 1)
         cluster.storeSaves()
-        #expect(answers(client) == [1, 0])
+        #expect(client.subscriptionAnswers == [1, 0])
     }
 
     @Test func `a subscription of an earlier session of the client does not come back`() {
@@ -394,20 +326,18 @@ import Testing
         client.subscribe("b", qos: .atLeastOnce)
         cluster.run()
         cluster.lose(1)
-        let again = cluster.nodes[2].client("client")
-        cluster.connect(again, to: 2)
+        let again = cluster.connected("client", on: 2)
         #expect(again.connack?.sessionPresent == true)
         let publisher = cluster.lasting("publisher", on: 2)
-        publish(cluster, publisher, 0..<1)
-        publish(cluster, publisher, 1..<2, topic: "b")
+        cluster.publish(publisher, 0..<1)
+        cluster.publish(publisher, 1..<2, topic: "b")
         #expect(again.texts == ["1"])
     }
 
     @Test func `CONNACK of a new session waits for the cluster, one of a session that is known or that ends does not`() {
         let cluster = MovingCluster()
         cluster.storesSaves = false
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0)
+        let client = cluster.connected("client", on: 0)
         #expect(client.connack == nil)
         cluster.storeSaves()
         #expect(client.connack?.sessionPresent == false)
@@ -415,8 +345,7 @@ import Testing
         cluster.storesSaves = false
         cluster.connect(client, to: 0)
         #expect(client.connack?.sessionPresent == true)
-        let passing = cluster.nodes[0].client("passing")
-        cluster.connect(passing, to: 0, clean: true, expiry: 0)
+        let passing = cluster.connected("passing", on: 0, clean: true, expiry: 0)
         #expect(passing.connack != nil)
         // Another expiry is stored first, none as well.
         for expiry: UInt32 in [2000, 0] {
@@ -436,10 +365,9 @@ import Testing
         client.lose()
         cluster.connect(client, to: 0, clean: true, expiry: expiry)
         #expect(client.isConnected)
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<3)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<3)
         cluster.lose(0)
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1)
+        let again = cluster.connected("client", on: 1)
         #expect(again.connack?.sessionPresent == (expiry > 0))
         #expect(again.texts.isEmpty)
     }
@@ -466,8 +394,7 @@ import Testing
         #expect(cluster.wills[name]?.withMessage { Array($0.payload) } == [49] && cluster.awaySince[name] == 0)
         let first = cluster.wills[name]?.name
         // The next connection has a will of its own.
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         cluster.storesSaves = false
         cluster.connect(client, to: 0, clean: expiry == 0, expiry: expiry, will: will("2"))
         #expect(client.connack == nil)
@@ -478,10 +405,8 @@ import Testing
     @Test func `a will is out of the record when it was published, or taken back by DISCONNECT`() {
         let cluster = MovingCluster()
         let listener = cluster.lasting("listener", on: 1, "will")
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, will: will("1"))
-        client.lose()
-        cluster.run()
+        let client = cluster.connected("client", on: 0, will: will("1"))
+        cluster.lose(client)
         #expect(listener.texts == ["1"] && cluster.wills[name] == nil && cluster.awaySince[name] ?? 0 > 0)
         cluster.connect(client, to: 0, will: will("2"))
         client.disconnect()
@@ -489,8 +414,7 @@ import Testing
         #expect(listener.texts == ["1"] && cluster.wills[name] == nil && cluster.awaySince[name] ?? 0 > 0)
         // One that waits stays there.
         cluster.connect(client, to: 0, will: will("3", delay: 5))
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         #expect(cluster.wills[name]?.delayInterval == 5 && cluster.awaySince[name] ?? 0 > 0)
         cluster.nodes[0].advance(seconds: 6)
         cluster.run()
@@ -503,10 +427,8 @@ import Testing
         let passing = cluster.nodes[0].connected("passing")
         passing.subscribe("will", qos: .atLeastOnce)
         cluster.run()
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, clean: true, expiry: 0, will: will("1", delay: 60))
-        client.lose()
-        cluster.run()
+        let client = cluster.connected("client", on: 0, clean: true, expiry: 0, will: will("1", delay: 60))
+        cluster.lose(client)
         #expect(listener.texts == ["1"] && passing.texts == ["1"] && cluster.ended == [name])
         #expect(cluster.dueWills.map(\.identifier) == [name])
     }
@@ -516,11 +438,9 @@ import Testing
     ) {
         let cluster = MovingCluster()
         let listener = cluster.lasting("listener", on: 1, "will")
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, will: will("1"))
+        cluster.connected("client", on: 0, will: will("1"))
         let given = cluster.wills[name]?.name
         cluster.crash(0, committing: 100)
-        client.connectionIsGone()
         cluster.run()
         cluster.nodes[0].advance(seconds: 1)
         cluster.run()
@@ -550,7 +470,7 @@ import Testing
         client.lose()
         cluster.connect(client, to: 0, will: will("1", delay: 2))
         client.lose()
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<3)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<3)
         cluster.crash(0, committing: 100)
         for seconds: UInt64 in [3, 7] {
             cluster.nodes[0].advance(seconds: seconds)
@@ -565,10 +485,8 @@ import Testing
 
     @Test func `what a node has of a session counts if nobody has kept it since, and is its own if the cluster has lost all`() {
         let cluster = MovingCluster()
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, expiry: 5, will: will("1"))
+        let client = cluster.connected("client", on: 0, expiry: 5, will: will("1"))
         cluster.crash(0, committing: 100)
-        client.connectionIsGone()
         let core = cluster.core(0, name)
         core.received(.sessionAssumed(name, epoch: 77, from: 5))
         cluster.run()
@@ -587,8 +505,7 @@ import Testing
 
     @Test func `the cluster is told of a will that is not to be published any more`() {
         let cluster = MovingCluster()
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, will: will("1"))
+        let client = cluster.connected("client", on: 0, will: will("1"))
         var given = [cluster.wills[name]?.name]
         client.disconnect()
         cluster.run()
@@ -603,15 +520,13 @@ import Testing
         #expect(cluster.endedWills == given && cluster.dueWills.isEmpty)
         // One that is due is none of them.
         cluster.connect(client, to: 0, will: will("3"))
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         #expect(cluster.endedWills == given && cluster.dueWills.count == 1)
     }
 
     @Test func `a client that has stayed without a lease is asked for, and has its session by the new claim`() {
         let cluster = MovingCluster()
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, will: will("1"))
+        let client = cluster.connected("client", on: 0, will: will("1"))
         let away = cluster.lasting("away", on: 0)
         away.lose()
         _ = cluster.nodes[0].connected("unclaimed")
@@ -627,9 +542,8 @@ import Testing
         #expect(cluster.adoptions.map(\.will) == [given] && cluster.wills[name]?.name.epoch == 77)
         client.subscribe("a", qos: .atLeastOnce)
         cluster.run()
-        #expect(answers(client) == [1, 0] && client.isConnected)
-        client.lose()
-        cluster.run()
+        #expect(client.subscriptionAnswers == [1, 0] && client.isConnected)
+        cluster.lose(client)
         #expect(cluster.dueWills.map(\.will.name.epoch) == [77])
     }
 
@@ -669,7 +583,7 @@ import Testing
                 case 2:
                     cluster.saveLogPositions()
                 default:
-                    publish(cluster, publisher, next..<next + 3)
+                    cluster.publish(publisher, next..<next + 3)
                     next += 3
                 }
             }

@@ -23,7 +23,6 @@ import Testing
     private var all: Set<String> { Set((0..<count).map { "\($0)" }) }
 
     private func comeBack(_ client: TestClient, to node: Int, of cluster: MovingCluster) {
-        client.connectionIsGone()
         client.acknowledgement = .automatic
         cluster.connect(client, to: node)
         #expect(client.connack?.sessionPresent == true)
@@ -64,7 +63,6 @@ import Testing
             again.acknowledgement = .manual
             cluster.connect(again, to: 1, receiveMaximum: 5)
             cluster.crash(1, committing: 100)
-            again.broker = cluster.nodes[1]
         }
         comeBack(again, to: 1, of: cluster)
         // What was in flight when the subscription ended, nobody but the lost node knew.
@@ -77,7 +75,6 @@ import Testing
         let (cluster, client) = asked(shards: shards, count: 30)
         cluster.saveLogPositions()
         cluster.crash(0, committing: 100)
-        client.connectionIsGone()
         cluster.connect(client, to: 0)
         cluster.saveLogPositions()
         cluster.lose(0)

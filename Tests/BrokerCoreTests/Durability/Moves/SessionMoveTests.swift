@@ -8,15 +8,6 @@ import Testing
 
 /// A session that moves between two nodes with all that is in it.
 @Suite struct SessionMoveTests {
-    private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, qos: QoS = .atLeastOnce) {
-        for number in numbers {
-            publisher.publish("a", "\(number)", qos: qos)
-            cluster.run()
-        }
-    }
-
-    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
-
     @Test func `a client whose claim is not answered is not let in because its session has all that it lacked`() {
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0, "a")
@@ -26,7 +17,7 @@ import Testing
         // Another node has asked for it, and lets it stay; its client is back before.
         core.received(.sessionLeaves(name))
         cluster.nodes[0].settle()
-        publish(cluster, publisher, 0..<3)
+        cluster.publish(publisher, 0..<3)
         cluster.connect(publisher, to: 1)
         client.connectionIsGone()
         client.connect(clean: false, expiry: 1000)
@@ -42,8 +33,7 @@ import Testing
 
     @Test func `a session that ends while its client's next connection waits for it is not given up`() {
         let cluster = MovingCluster()
-        let passing = cluster.nodes[0].client("client")
-        cluster.connect(passing, to: 0, clean: true, expiry: 0)
+        let passing = cluster.connected("client", on: 0, clean: true, expiry: 0)
         let next = cluster.nodes[0].client("client")
         next.connect(clean: false, expiry: 1000)
         passing.disconnect()
@@ -153,10 +143,10 @@ import Testing
         client.subscribe("b/#", qos: .atLeastOnce)
         client.lose()
         let publisher = cluster.lasting("publisher", on: 1)
-        publish(cluster, publisher, 0..<20)
+        cluster.publish(publisher, 0..<20)
         cluster.connect(client, to: 1)
         #expect(client.connack?.sessionPresent == true)
-        publish(cluster, publisher, 20..<25)
+        cluster.publish(publisher, 20..<25)
         publisher.publish("b/c", "other", qos: .atLeastOnce)
         cluster.run()
         #expect(client.texts == texts(0..<25) + ["other"])
@@ -171,11 +161,10 @@ import Testing
     @Test func `its client's older connection ends with Session taken over`() {
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0, "a")
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1)
+        let again = cluster.connected("client", on: 1)
         #expect(!client.isConnected && client.disconnectReason == .sessionTakenOver)
         #expect(again.isConnected && again.connack?.sessionPresent == true)
-        publish(cluster, cluster.lasting("publisher", on: 0), 0..<3)
+        cluster.publish(cluster.lasting("publisher", on: 0), 0..<3)
         #expect(again.texts == texts(0..<3) && client.texts == [])
     }
 
@@ -183,7 +172,7 @@ import Testing
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0, "a")
         client.acknowledgement = .manual
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<5, qos: qos)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<5, qos: qos)
         let identifiers = client.publishes.map(\.packetIdentifier)
         #expect(identifiers.count == 5)
         let again = cluster.nodes[1].client("client")
@@ -197,7 +186,7 @@ import Testing
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0, "a")
         client.acknowledgement = .manual
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2, qos: .exactlyOnce)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<2, qos: .exactlyOnce)
         guard let first = client.publishes.first?.packetIdentifier else { return #expect(Bool(false), "nothing came") }
         if step > 0 { client.acknowledge(.pubrec, first) }
         if step > 1 { client.acknowledge(.pubcomp, first) }
@@ -238,8 +227,7 @@ import Testing
             cluster.logs = false
             client.publish("a", "1", qos: .exactlyOnce)
             client.lose()
-            client.broker = cluster.nodes[1]
-            client.connect(clean: false, expiry: 1000)
+            client.comeBack(to: cluster.nodes[1])
             cluster.run()
             #expect(client.connack == nil && cluster.pieceCount == 0)
             if isLogged { cluster.log() } else { cluster.loseUnlogged() }
@@ -321,7 +309,7 @@ import Testing
             client.lose()
             let start = cluster.records.count
             cluster.readers = []
-            publish(cluster, cluster.lasting("publisher", on: 1), 0..<10)
+            cluster.publish(cluster.lasting("publisher", on: 1), 0..<10)
             #expect(cluster.records.count == start + 10)
             cluster.read(0, through: start + old)
             cluster.read(1, through: start + new)
@@ -341,11 +329,10 @@ import Testing
         client.lose()
         let publisher = cluster.lasting("publisher", on: 1)
         cluster.readers = []
-        publish(cluster, publisher, 0..<6)
+        cluster.publish(publisher, 0..<6)
         cluster.read(1)
         cluster.replays = false
-        client.broker = cluster.nodes[1]
-        client.connect(clean: false, expiry: 1000)
+        client.comeBack(to: cluster.nodes[1])
         cluster.run()
         #expect(client.connack == nil)
         cluster.replay(Array("client".utf8), at: 1, countMax: 2)
@@ -354,7 +341,7 @@ import Testing
             let large = String(repeating: "x", count: 1 << 20)
             for _ in 0..<5 { publisher.publish("a", large, qos: .atLeastOnce) }
         }
-        publish(cluster, publisher, 6..<9)
+        cluster.publish(publisher, 6..<9)
         #expect(client.connack == nil)
         cluster.replays = true
         cluster.replay(Array("client".utf8), at: 1)
@@ -369,18 +356,16 @@ import Testing
         let client = cluster.lasting("client", on: 0, "a")
         client.lose()
         cluster.readers = []
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<12)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<12)
         cluster.read(1)
         cluster.replays = false
-        client.broker = cluster.nodes[1]
-        client.connect(clean: false, expiry: 1000)
+        client.comeBack(to: cluster.nodes[1])
         cluster.run()
         #expect(client.connack == nil)
         cluster.replay(Array("client".utf8), at: 1, countMax: committing)
         cluster.crash(1)
         cluster.replays = true
         cluster.readers = [0, 1]
-        client.connectionIsGone()
         cluster.connect(client, to: 1)
         cluster.run()
         #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<12))
@@ -390,22 +375,19 @@ import Testing
     @Test func `with clean start nothing moves, and the old session ends`() {
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0, "a")
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<3)
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1, clean: true)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<3)
+        let again = cluster.connected("client", on: 1, clean: true)
         #expect(again.connack?.sessionPresent == false && client.disconnectReason == .sessionTakenOver)
-        publish(cluster, cluster.lasting("other", on: 0), 3..<5)
+        cluster.publish(cluster.lasting("other", on: 0), 3..<5)
         #expect(again.texts == [])
         #expect(cluster.nodes[0].store?.rows[.session]?.count == 1, "that of the other client")
     }
 
     @Test func `a session that ends with its connection ends on the node where it was`() {
         let cluster = MovingCluster()
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, expiry: 0)
+        let client = cluster.connected("client", on: 0, expiry: 0)
         client.subscribe("a")
-        let again = cluster.nodes[1].client("client")
-        cluster.connect(again, to: 1, expiry: 0)
+        let again = cluster.connected("client", on: 1, expiry: 0)
         #expect(client.disconnectReason == .sessionTakenOver && again.connack?.sessionPresent == false && again.isConnected)
         again.disconnect()
         cluster.run()
@@ -414,8 +396,7 @@ import Testing
 
     @Test func `a session that expires on one node is told, and is new on the other`() {
         let cluster = MovingCluster()
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, expiry: 10)
+        let client = cluster.connected("client", on: 0, expiry: 10)
         client.subscribe("a", qos: .atLeastOnce)
         client.lose()
         cluster.nodes[0].advance(seconds: 11)
@@ -427,15 +408,13 @@ import Testing
 
     @Test func `the time that a session has left moves with it`() {
         let cluster = MovingCluster()
-        let client = cluster.nodes[0].client("client")
-        cluster.connect(client, to: 0, expiry: 100)
+        let client = cluster.connected("client", on: 0, expiry: 100)
         client.lose()
         for node in cluster.nodes { node.advance(seconds: 60) }
         // Its client gives up before it is let in.
         client.broker = cluster.nodes[1]
         client.connect(clean: false, expiry: 100)
-        client.lose()
-        cluster.run()
+        cluster.lose(client)
         #expect(cluster.sessions[Array("client".utf8)]?.owners == [1] && cluster.ended == [])
         cluster.nodes[1].advance(seconds: 39)
         cluster.run()
@@ -454,11 +433,9 @@ import Testing
             let publisher = cluster.lasting("publisher", on: 1)
             for number in 0..<40 { publisher.publish("a", "\(number) \(filler)", qos: .atLeastOnce) }
             cluster.run()
-            client.broker = cluster.nodes[1]
-            client.connect(clean: false, expiry: 1000)
+            client.comeBack(to: cluster.nodes[1])
             for _ in 0..<committing { cluster.step() }
             cluster.crash(1)
-            client.connectionIsGone()
             cluster.connect(client, to: 1)
             #expect(client.connack?.sessionPresent == true)
             #expect(client.texts.map { String($0.prefix { $0 != " " }) } == texts(0..<40), "\(committing)")
@@ -470,14 +447,13 @@ import Testing
             let cluster = MovingCluster()
             let client = cluster.lasting("client", on: 0, "a")
             client.lose()
-            publish(cluster, cluster.lasting("publisher", on: 1), 0..<5)
-            client.broker = cluster.nodes[1]
-            client.connect(clean: false, expiry: 1000)
+            cluster.publish(cluster.lasting("publisher", on: 1), 0..<5)
+            client.comeBack(to: cluster.nodes[1])
             for _ in 0..<steps { cluster.step() }
             cluster.crash(0)
             cluster.run()
             cluster.askAgain()
-            publish(cluster, cluster.lasting("other", on: 1), 5..<8)
+            cluster.publish(cluster.lasting("other", on: 1), 5..<8)
             #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<8), "\(steps)")
         }
     }
@@ -487,16 +463,15 @@ import Testing
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0, "a")
         let publisher = cluster.lasting("publisher", on: 1)
-        publish(cluster, publisher, 0..<2)
+        cluster.publish(publisher, 0..<2)
         let identifier = Array("client".utf8)
         cluster.core(0, identifier).received(.sessionLeaves(identifier))
         cluster.nodes[0].settle()
         for numbers in [2..<5, 5..<8] {
             cluster.crash(0)
             cluster.run()
-            publish(cluster, publisher, numbers)
+            cluster.publish(publisher, numbers)
         }
-        client.connectionIsGone()
         cluster.connect(client, to: 0)
         cluster.run()
         #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<8))
@@ -507,34 +482,31 @@ import Testing
         let client = cluster.lasting("client", on: 0, "a")
         client.subscribe("$share/group/b", qos: .atLeastOnce)
         let publisher = cluster.lasting("publisher", on: 1)
-        publish(cluster, publisher, 0..<2)
+        cluster.publish(publisher, 0..<2)
         let identifier = Array("client".utf8)
         cluster.core(0, identifier).received(.sessionLeaves(identifier))
         cluster.nodes[0].settle()
         #expect(client.disconnectReason == .sessionTakenOver)
-        publish(cluster, publisher, 2..<5)
+        cluster.publish(publisher, 2..<5)
         cluster.core(0, identifier).received(.sessionStays(identifier))
         cluster.run()
-        publish(cluster, publisher, 5..<6)
+        cluster.publish(publisher, 5..<6)
         cluster.connect(client, to: 0)
-        publish(cluster, publisher, 6..<7)
+        cluster.publish(publisher, 6..<7)
         #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<7))
         cluster.nodes[0].connected("local").publish("b", "shared", qos: .atLeastOnce)
         cluster.run()
         #expect(client.texts.last == "shared")
         // Also after a crash: its rows are as they were.
         cluster.crash(0)
-        client.connectionIsGone()
         cluster.connect(client, to: 0)
-        publish(cluster, publisher, 7..<8)
+        cluster.publish(publisher, 7..<8)
         #expect(client.connack?.sessionPresent == true && client.texts.last == "7")
     }
 
     @Test(arguments: [1, 3]) func `memberships of share groups move, with what the groups gave`(shards: Int) {
         let cluster = MovingCluster(shards: shards)
-        let client = cluster.lasting("client", on: 0)
-        client.subscribe("$share/group/a", qos: .atLeastOnce)
-        cluster.run()
+        let client = cluster.lasting("client", on: 0, "$share/group/a", qos: .atLeastOnce)
         client.lose()
         let publisher = cluster.nodes[0].connected("publisher")
         for number in 0..<4 { publisher.publish("a", "\(number)", qos: .atLeastOnce) }
@@ -556,8 +528,7 @@ import Testing
             var will = Will(topic: "will", payload: [49], qos: .atLeastOnce)
             will.properties.willDelayInterval = delay
             cluster.connect(client, to: 0, will: will)
-            let again = cluster.nodes[1].client("client")
-            cluster.connect(again, to: 1)
+            cluster.connected("client", on: 1)
             for node in cluster.nodes { node.advance(seconds: 10) }
             cluster.run()
             #expect(listener.texts == (isPublished ? ["1"] : []))
@@ -572,10 +543,8 @@ import Testing
         will.properties.willDelayInterval = 5
         cluster.connect(client, to: 0, will: will)
         client.lose()
-        client.broker = cluster.nodes[1]
-        client.connect(clean: false, expiry: 1000)
-        client.lose()
-        cluster.run()
+        client.comeBack(to: cluster.nodes[1])
+        cluster.lose(client)
         cluster.nodes[0].advance(seconds: 6)
         cluster.run()
         #expect(listener.texts == [])
@@ -591,9 +560,9 @@ import Testing
         client.acknowledgement = .withoutPubcomp
         client.subscribe("$share/group/b", qos: .atLeastOnce)
         client.publish("c", "1", qos: .exactlyOnce, until: .answered)
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<3, qos: .exactlyOnce)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<3, qos: .exactlyOnce)
         client.lose()
-        publish(cluster, cluster.lasting("other", on: 1), 3..<5)
+        cluster.publish(cluster.lasting("other", on: 1), 3..<5)
         let identifier = Array("client".utf8)
         cluster.core(0, identifier).received(.sessionLeaves(identifier))
         cluster.nodes[0].settle()
@@ -625,7 +594,7 @@ import Testing
         let cluster = MovingCluster()
         let client = cluster.lasting("client", on: 0, "a")
         client.lose()
-        publish(cluster, cluster.lasting("publisher", on: 1), 0..<2)
+        cluster.publish(cluster.lasting("publisher", on: 1), 0..<2)
         let (first, second) = (cluster.nodes[1].client("client"), cluster.nodes[1].client("client"))
         first.connect(clean: false, expiry: 1000)
         second.connect(clean: false, expiry: 1000)

@@ -9,24 +9,14 @@ import Testing
     private let name = Array("client".utf8)
 
     private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a") {
-        for number in numbers {
-            publisher.publish(topic, "\(number)", qos: .exactlyOnce)
-            cluster.run()
-        }
+        cluster.publish(publisher, numbers, topic: topic, qos: .exactlyOnce)
     }
-
-    private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
 
     /// A client on node 0, and one that publishes on the last node.
     private func pair(nodes: Int = 3, filter: TopicFilter = "a") -> (MovingCluster, client: TestClient, publisher: TestClient) {
         let cluster = MovingCluster(nodes: nodes)
         let client = cluster.lasting("client", on: 0, filter)
         return (cluster, client, cluster.lasting("publisher", on: nodes - 1))
-    }
-
-    private func lose(_ cluster: MovingCluster, _ node: Int, of client: TestClient, logsSome: Bool = false) {
-        cluster.lose(node, logsSome: logsSome)
-        client.connectionIsGone()
     }
 
     @Test(.statement("MQTT-4.3.3-1", .v5)) func `PUBLISH and PUBREL wait until the log has the flow's step`() {
@@ -68,7 +58,7 @@ import Testing
         publish(cluster, publisher, 0..<4)
         client.acknowledge(.pubrec, 2)
         cluster.run()
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         publish(cluster, publisher, 4..<6)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
@@ -82,7 +72,7 @@ import Testing
         let (cluster, client, publisher) = pair()
         publish(cluster, publisher, 0..<50)
         #expect(client.texts == texts(0..<50) && client.unreleased.isEmpty)
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         cluster.connect(client, to: 1)
         #expect(client.acknowledgements(.pubrel).map(\.packetIdentifier) == [50] && client.publishesOfConnection.isEmpty)
         publish(cluster, publisher, 50..<52)
@@ -93,7 +83,7 @@ import Testing
         let (cluster, client, publisher) = pair()
         client.acknowledgement = .manual
         publish(cluster, publisher, 0..<1)
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         cluster.forgetRecords(before: cluster.records.count)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
@@ -114,7 +104,7 @@ import Testing
         client.subscribe("r", qos: .exactlyOnce)
         cluster.run()
         #expect(client.texts == ["kept"] && client.unreleased == [1])
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
         #expect(client.unreleased.isEmpty)
@@ -133,7 +123,7 @@ import Testing
         publish(cluster, publisher, 2..<4)
         for identifier in client.unreleased.suffix(1) { client.acknowledge(.pubrec, identifier) }
         cluster.run()
-        lose(cluster, 1, of: client)
+        cluster.lose(1)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 0)
         #expect(client.connack?.sessionPresent == true)
@@ -157,7 +147,7 @@ import Testing
         publish(cluster, publisher, 5..<11)
         for identifier: UInt16 in [6, 7] { client.acknowledge(.pubrec, identifier) }
         cluster.run()
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         client.acknowledgement = .automatic
         cluster.replays = false
         cluster.connect(client, to: 1)
@@ -176,7 +166,6 @@ import Testing
         let (cluster, client, publisher) = halfRestored(records)
         cluster.saveLogPositions()
         cluster.crash(1, committing: 100)
-        client.connectionIsGone()
         cluster.replays = true
         cluster.connect(client, to: 1)
         isWhole(cluster, client, publisher, through: 11)
@@ -187,7 +176,7 @@ import Testing
     ) {
         let (cluster, client, publisher) = halfRestored(records)
         cluster.saveLogPositions()
-        if isLost { lose(cluster, 1, of: client) }
+        if isLost { cluster.lose(1) }
         cluster.replays = true
         cluster.connect(client, to: 2)
         isWhole(cluster, client, publisher, through: 11)
@@ -196,7 +185,7 @@ import Testing
     @Test func `who comes again while the log is awaited is let in when it was read`() {
         let (cluster, client, publisher) = pair()
         publish(cluster, publisher, 0..<2)
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         // What the node says that it is to be read behind is lost.
         cluster.logs = false
         cluster.connect(client, to: 1)
@@ -212,7 +201,7 @@ import Testing
     @Test func `the cluster stores what a session is when it is whole`() {
         let (cluster, client, publisher) = pair()
         publish(cluster, publisher, 0..<2)
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         cluster.replays = false
         let epoch = cluster.saved[name]?.epoch
         cluster.connect(client, to: 1)
@@ -233,7 +222,7 @@ import Testing
         publish(cluster, publisher, 5..<9)
         for identifier: UInt16 in [6, 8] { client.acknowledge(.pubrec, identifier) }
         cluster.run()
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         client.acknowledgement = .automatic
         cluster.readers = [1, 2, 3]
         cluster.connect(client, to: 1)
@@ -260,7 +249,7 @@ import Testing
         // That node 0 was about to send it comes now.
         cluster.logs = true
         cluster.run()
-        lose(cluster, 1, of: client)
+        cluster.lose(1)
         cluster.connect(client, to: 2)
         isWhole(cluster, client, publisher, through: 6)
     }
@@ -273,7 +262,7 @@ import Testing
         #expect(client.publishesOfConnection.map(\.packetIdentifier) == [1, 2, 3, 4])
         client.acknowledge(.pubrec, 2)
         cluster.run()
-        lose(cluster, 1, of: client)
+        cluster.lose(1)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 2)
         #expect(client.publishesOfConnection.map(\.duplicate) == [true, true, true])
@@ -291,7 +280,7 @@ import Testing
             cluster.run()
         }
         #expect(client.texts.suffix(2) == ["11", "12"])
-        lose(cluster, 1, of: client)
+        cluster.lose(1)
         client.acknowledgement = .automatic
         cluster.replays = true
         cluster.connect(client, to: 2)
@@ -301,7 +290,7 @@ import Testing
     @Test func `the log is not asked before the session is on the disk`() {
         let (cluster, client, publisher) = advanced()
         publish(cluster, publisher, 5..<7)
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         client.acknowledgement = .automatic
         cluster.nodes[1].store?.mode = .paused
         cluster.connect(client, to: 1)
@@ -320,7 +309,7 @@ import Testing
         client.subscribe("$share/g/s", qos: .atLeastOnce)
         cluster.run()
         publish(cluster, publisher, 5..<7)
-        lose(cluster, 0, of: client)
+        cluster.lose(0)
         client.acknowledgement = .automatic
         cluster.replays = false
         cluster.connect(client, to: 1)
@@ -334,9 +323,7 @@ import Testing
             #expect(client.texts == texts(0..<7) + ["dealt"])
             return
         }
-        let other = cluster.lasting("other", on: 1)
-        other.subscribe("$share/g/s", qos: .atLeastOnce)
-        cluster.run()
+        let other = cluster.lasting("other", on: 1, "$share/g/s", qos: .atLeastOnce)
         cluster.connect(client, to: 2)
         #expect(other.texts == ["dealt"])
         isWhole(cluster, client, publisher, through: 7)
