@@ -1,5 +1,4 @@
 import BrokerModel
-import Bytes
 import MQTTCodec
 
 /// What a shard has for its cluster. There is none on a broker that is alone.
@@ -157,10 +156,9 @@ final class ClusterPort {
 
     /// Adds a change for the stream.
     func change(_ publication: borrowing Publication, _ change: RetainedChange, serial: UInt64) {
-        if changes == nil { changes = (ShardMessageBatch(), 0) }
-        guard let batch = changes?.batch else { return }
+        let (batch, last) = changes ?? (ShardMessageBatch(), 0)
         Self.append(publication, change, to: batch)
-        changes = (batch, max(changes?.serial ?? 0, serial))
+        changes = (batch, max(last, serial))
     }
 
     func takeChanges() -> (batch: ShardMessageBatch, serial: UInt64)? {
@@ -228,18 +226,16 @@ struct UnsettledChanges<Value> {
 
     private struct Awaited {
         let change: RetainedChange
+        let since: UInt64
+        /// How many were recorded before.
+        let order: Int
         /// What came out of the stream since.
         var passedOver: Value?
         var isOverdue = false
     }
 
-    private typealias Entry = (topic: [UInt8], change: RetainedChange, at: UInt64)
-
     private var newest: [[UInt8]: Awaited] = [:]
-    /// The changes that are not overdue, oldest first, and some that have come.
-    private var waiting = Deque<Entry>()
-    /// Other nodes' changes in the order in which they were heard of.
-    private var heard = Deque<Entry>()
+    private var recordCount = 0
     /// The highest number that has come out of the stream of each shard of other nodes.
     private var settledNumbers: [Origin: UInt64] = [:]
 
@@ -251,19 +247,8 @@ struct UnsettledChanges<Value> {
 
     /// A change is made, or heard of, and counts from now on.
     mutating func record(_ topic: [UInt8], _ change: RetainedChange, now: UInt64) {
-        newest[topic] = Awaited(change: change, passedOver: newest[topic]?.passedOver)
-        waiting.append((topic, change, now))
-        Self.thinOut(&waiting, newest)
-        guard change.node != 0 else { return }
-        heard.append((topic, change, now))
-        Self.thinOut(&heard, newest)
-    }
-
-    /// Keeps one of each topic, where one that does not come is in front of many that others have overtaken.
-    private static func thinOut(_ entries: inout Deque<Entry>, _ newest: [[UInt8]: Awaited]) {
-        trim(&entries, newest)
-        guard entries.count > 2 * newest.count + 1024 else { return }
-        entries.removeAll { newest[$0.topic]?.change != $0.change }
+        recordCount += 1
+        newest[topic] = Awaited(change: change, since: now, order: recordCount, passedOver: newest[topic]?.passedOver)
     }
 
     /// A change has come out of the stream.
@@ -289,18 +274,15 @@ struct UnsettledChanges<Value> {
         return true
     }
 
-    /// Takes out the values that waited for changes which have not come for long.
+    /// Takes out the values that waited for changes which have not come for long. O(changes that are awaited).
     mutating func takeOverdue(now: UInt64) -> [Value] {
+        let overdue = newest.filter { !$0.value.isOverdue && $0.value.since + Limits.clusterChangeMilliseconds <= now }
         var taken: [Value] = []
-        while let entry = waiting.first, entry.at + Limits.clusterChangeMilliseconds <= now {
-            waiting.popFirst()
-            guard newest[entry.topic]?.change == entry.change else { continue }
-            if let value = newest[entry.topic]?.passedOver {
-                newest[entry.topic] = nil
-                taken.append(value)
-            } else {
-                newest[entry.topic]?.isOverdue = true
-            }
+        for (topic, awaited) in overdue.sorted(by: { $0.value.order < $1.value.order }) {
+            newest[topic]?.isOverdue = true
+            guard let value = awaited.passedOver else { continue }
+            newest[topic] = nil
+            taken.append(value)
         }
         return taken
     }
@@ -312,19 +294,11 @@ struct UnsettledChanges<Value> {
     var count: Int { newest.count }
 
     /// All of the stream is read again: other nodes' changes count when they come out of it.
-    mutating func forgetOthers() {
-        for entry in heard where newest[entry.topic]?.change == entry.change { newest[entry.topic] = nil }
-        heard.removeAll()
-    }
+    mutating func forgetOthers() { newest = newest.filter { $0.value.change.node == 0 } }
 
     /// Whether a change of another node has been awaited for so long that the node must have died before it was stored.
-    mutating func hasStale(now: UInt64) -> Bool {
-        Self.trim(&heard, newest)
-        return heard.first.map { $0.at + Limits.clusterChangeMillisecondsMax < now } ?? false
-    }
-
-    private static func trim(_ entries: inout Deque<Entry>, _ newest: [[UInt8]: Awaited]) {
-        while let first = entries.first, newest[first.topic]?.change != first.change { entries.popFirst() }
+    func hasStale(now: UInt64) -> Bool {
+        newest.values.contains { $0.change.node != 0 && $0.since + Limits.clusterChangeMillisecondsMax < now }
     }
 }
 
