@@ -21,6 +21,22 @@ public enum VariableInteger {
         bytes.append(contentsOf: part)
     }
 
+    /// Appends what `body` does, behind its count. What is longer than 127 bytes is moved once.
+    @inlinable
+    public static func appendCounted(to bytes: inout [UInt8], _ body: (inout [UInt8]) -> Void) {
+        let start = bytes.count
+        bytes.append(0)
+        body(&bytes)
+        let count = UInt64(bytes.count - start - 1)
+        guard count >= 0x80 else {
+            bytes[start] = UInt8(count)
+            return
+        }
+        var length: [UInt8] = []
+        append(count, to: &length)
+        bytes.replaceSubrange(start...start, with: length)
+    }
+
     /// Appends a number in eight bytes, the most significant first.
     @inlinable
     public static func append(fixed64 value: UInt64, to bytes: inout [UInt8]) {

@@ -146,33 +146,22 @@ public enum LogEntry {
     ///   - session: its Client Identifier.
     ///   - bytes: where to.
     public static func append(will message: [UInt8], _ name: WillName, of session: [UInt8], to bytes: inout [UInt8]) {
-        var body: [UInt8] = []
-        VariableInteger.append(counted: session, to: &body)
-        VariableInteger.append(name.epoch, to: &body)
-        VariableInteger.append(name.number, to: &body)
-        body += message
         bytes.append(willKind)
-        VariableInteger.append(counted: body, to: &bytes)
+        VariableInteger.appendCounted(to: &bytes) { bytes in
+            VariableInteger.append(counted: session, to: &bytes)
+            VariableInteger.append(name.epoch, to: &bytes)
+            VariableInteger.append(name.number, to: &bytes)
+            bytes += message
+        }
     }
 
     /// Appends a step of the session with this Client Identifier.
     public static func append(_ step: FlowStep, of session: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
-        var count = session.count + VariableInteger.size(of: UInt64(session.count)) + 1 + 2 * step.finished.count
-        count += VariableInteger.size(of: step.place.epoch) + VariableInteger.size(of: step.place.number)
-        count += VariableInteger.size(of: UInt64(step.packetIdentifier))
-        switch step.kind {
-        case .received(let digest): count += VariableInteger.size(of: UInt64(digest))
-        case .sent, .dispatched: count += 8
-        case .progress(let progress): count += byteCount(of: progress)
-        case .subscribed(let subscription):
-            count += 1 + VariableInteger.size(of: UInt64(subscription.terms)) + byteCount(ofFilter: subscription.filter)
-        case .unsubscribed(let filter): count += byteCount(ofFilter: filter)
-        case .mark, .released, .acknowledged: break
-        }
         bytes.append(stepKind)
-        VariableInteger.append(UInt64(count), to: &bytes)
-        VariableInteger.append(counted: session, to: &bytes)
-        append(step, to: &bytes)
+        VariableInteger.appendCounted(to: &bytes) { bytes in
+            VariableInteger.append(counted: session, to: &bytes)
+            append(step, to: &bytes)
+        }
     }
 
     /// epoch │ number │ packet identifier │ kind │ [digest, name 8, progress, subscription, or filter] │ 2 for each
@@ -252,22 +241,6 @@ public enum LogEntry {
     }
 
     // MARK: What is of a session as a whole
-
-    private static func byteCount(ofFilter filter: [UInt8]) -> Int {
-        VariableInteger.size(of: UInt64(filter.count)) + filter.count
-    }
-
-    private static func byteCount(of progress: SessionProgress) -> Int {
-        var count = VariableInteger.size(of: UInt64(progress.streams))
-        count += VariableInteger.size(of: UInt64(progress.sequences.count))
-        count += VariableInteger.size(of: UInt64(progress.receipts.count))
-        for sequence in progress.sequences { count += VariableInteger.size(of: sequence) }
-        count += VariableInteger.size(of: progress.subscriptionsAfter.map { $0 + 1 } ?? 0)
-        for receipt in progress.receipts {
-            count += VariableInteger.size(of: UInt64(receipt.packetIdentifier)) + VariableInteger.size(of: UInt64(receipt.digest))
-        }
-        return count
-    }
 
     private static func append(_ progress: SessionProgress, to bytes: inout [UInt8]) {
         VariableInteger.append(UInt64(progress.streams), to: &bytes)
