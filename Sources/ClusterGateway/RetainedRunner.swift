@@ -174,7 +174,7 @@ final class RetainedRunner: RetainedSink {
     private func change(_ message: ClusterMessage, _ ticket: UInt64?, isOffer: Bool, now: UInt64) {
         let record = RetainedRecord(
             node: node, number: message.change.number, topic: message.topic, origin: message.origin, properties: message.properties,
-            payload: message.payload, qos: message.qos, expiresAt: loop.shard.clusterTime(message.expiresAt))
+            payload: message.payload, qos: message.qos, expiresAt: message.expiresAt.map { loop.shard.wallClock($0) })
         let shardNow = loop.shard.now
         replica.change(
             record, millisecondsLeft: message.expiresAt.map { $0 - min(shardNow, $0) }, ticket, isOffer: isOffer, now: now, self)
@@ -237,7 +237,7 @@ final class RetainedRunner: RetainedSink {
     func settle(_ record: RetainedRecord) {
         var message = ClusterMessage(
             topic: record.topic, properties: record.properties, payload: record.payload, qos: record.qos, retain: true,
-            expiresAt: loop.shard.shardTime(record.expiresAt))
+            expiresAt: record.expiresAt.map { loop.shard.shardClock($0) })
         message.change = RetainedChange(node: record.node.rawValue, number: record.number)
         message.origin = record.origin
         if !loop.shard.settleRetained(message) { illegibleOrigins += 1 }

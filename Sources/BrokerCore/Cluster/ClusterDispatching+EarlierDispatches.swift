@@ -48,11 +48,7 @@ extension ClusterDispatching {
         let row = StoredDispatches(parts: (earlierDispatches + inherited + [part]).suffix(Limits.unsettledIncarnationsMax))
         guard row != log.storedDispatch else { return }
         log.storedDispatch = row
-        if log.isDispatchStored {
-            journal.update(.broker, key: StoredDispatches.key(shard: shard.index), row.encoded())
-        } else {
-            journal.insert(.broker, key: StoredDispatches.key(shard: shard.index), row.encoded())
-        }
+        journal.put(.broker, key: StoredDispatches.key(shard: shard.index), row.encoded(), isThere: log.isDispatchStored)
         log.isDispatchStored = true
     }
 
@@ -176,18 +172,10 @@ extension BrokerShard {
     ///
     /// - Returns: false if it is no message.
     func dispatchEarlier(_ message: ClusterMessage, partition: Int, sequence: UInt64) -> Bool {
-        guard let log = clusterLog, let earlierDispatches = log.earlierDispatches, let dispatch = message.dispatch
-        else {
-            return true
-        }
-        let name = MessageName(partition: partition, sequence: sequence, index: message.index)
-        let shares = dispatch.logged.enumerated().filter { earlierDispatches.isPart($1, partition, sequence) }
-        guard !shares.isEmpty else { return true }
-        guard var publication = clusterMessaging.publication(message) else { return false }
-        storing.beginPacket()
-        (publication.path, publication.mustArrive) = (.passing, true)
-        for (number, share) in shares {
-            publication.name = name.dispatched(by: number)
+        guard let log = clusterLog, let earlierDispatches = log.earlierDispatches else { return true }
+        return forEachShare(of: message, partition: partition, sequence: sequence) {
+            earlierDispatches.isPart($1, partition, sequence)
+        } take: { publication, share, hops in
             earlierDispatches.forgetUnheard(publication.name)
             if let session = earlierDispatches.takeDoubtful(publication.name) {
                 session.queue.removeDispatched(publication.name, journal)
@@ -196,10 +184,8 @@ extension BrokerShard {
             if earlierDispatches.isNoted(publication.name) {
                 clusterDispatching.giveOwed(&publication, by: share, earlierDispatches, log)
             } else if earlierDispatches.won.contains(share.node), clusterDispatching.isDispatcher(of: publication.publisher) {
-                clusterDispatching.dispatchAgain(&publication, by: share, hops: dispatch.hops)
+                clusterDispatching.dispatchShare(&publication, share, hops: hops)
             }
         }
-        dispatcher.finish(&publication)
-        return true
     }
 }

@@ -16,10 +16,10 @@ extension ClusterDispatching {
         let isEmpty = news.connected == 0 && news.away == 0
         guard !isEmpty || shard.groups.find(name) != nil else { return }
         let group = shard.shareGroups.knownGroup(name)
-        let standsForGone = standsForGone(group)
-        shard.groups[group]?.setMembers(
-            of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
-        if standsForGone, !shard.clusterDispatching.standsForGone(group) { sendGroup(name) }
+        changeMembers(of: group) {
+            shard.groups[group]?.setMembers(
+                of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
+        }
         shard.room.hasNew = true
         if !isEmpty { shard.shareGroups.markUnclaimed(group) }
         shard.shareGroups.removeIfEmpty(group)
@@ -29,11 +29,11 @@ extension ClusterDispatching {
     /// comes with that node's sessions.
     func clusterNodeIsGone(_ node: UInt64) {
         for group in shard.groups.indices {
-            let (name, standsForGone) = (shard.groups[group]?.name, standsForGone(group))
-            if shard.groups[group]?.nodeIsGone(node) == true { shard.cluster?.goneSince[node] = shard.now }
-            shard.shareGroups.removeIfEmpty(group)
             // One that had gone before is not waited for by itself any more.
-            if standsForGone, !shard.clusterDispatching.standsForGone(group), let name { sendGroup(name) }
+            changeMembers(of: group) {
+                if shard.groups[group]?.nodeIsGone(node) == true { shard.cluster?.goneSince[node] = shard.now }
+            }
+            shard.shareGroups.removeIfEmpty(group)
         }
         sendGroups(goneWith: node)
         shard.room.hasNew = true
@@ -44,6 +44,14 @@ extension ClusterDispatching {
     private func standsForGone(_ group: UInt32) -> Bool {
         guard shard.index == 0, let gone = shard.groups[group]?.gone else { return false }
         return shard.cluster?.dispatchedFor.contains(gone) ?? false
+    }
+
+    /// Changes what is known of a group's members on other nodes, and tells the cluster if this node does not stand for
+    /// gone ones any more.
+    private func changeMembers(of group: UInt32, _ change: () -> Void) {
+        let stoodForGone = standsForGone(group)
+        change()
+        if stoodForGone, !standsForGone(group), let name = shard.groups[group]?.name { sendGroup(name) }
     }
 
     /// Tells the cluster anew of the groups that had members on a node that is gone.
@@ -59,10 +67,8 @@ extension ClusterDispatching {
         for (node, since) in port.goneSince where shard.now >= since + Limits.unclaimedMilliseconds {
             port.goneSince[node] = nil
             for group in shard.groups.indices {
-                let (name, standsForGone) = (shard.groups[group]?.name, standsForGone(group))
-                shard.groups[group]?.forgetGone(node)
+                changeMembers(of: group) { shard.groups[group]?.forgetGone(node) }
                 shard.shareGroups.removeIfEmpty(group)
-                if standsForGone, let name { sendGroup(name) }
             }
         }
     }
@@ -90,7 +96,7 @@ extension ClusterDispatching {
         case .node: dispatchHere(&publication, matching)
         case .cluster where port.isStrange, .clusterByBus where port.isStrange: dispatchHere(&publication, matching)
         case .cluster, .clusterByBus:
-            var dispatch = publication.dispatch ?? GroupDispatch(shares: [], hops: 0)
+            var dispatch = publication.dispatch ?? GroupDispatch()
             let isLogged = publication.path == .passing && port.node != 0 && reach == .cluster
             for group in matching {
                 let near = port.isAway ? shard.shareGroups.chooseMember(of: group, for: publication, isHere: true) : nil

@@ -27,9 +27,6 @@ struct ClusterDispatching {
         sendGroups(goneWith: node)
     }
 
-    /// All that was dispatched to a node that is gone stands in the log once more.
-    func hasDispatched(for node: UInt64) { shard.cluster?.inherited[node] = nil }
-
     /// A node that was gone is there again, or another one dispatches for it.
     func dispatchesNoMoreFor(_ node: UInt64) {
         shard.cluster?.dispatchedFor.remove(node)
@@ -47,7 +44,7 @@ struct ClusterDispatching {
             if share.node == port.node {
                 dispatchShare(&publication, share, hops: dispatch.hops, at: place)
             } else if port.dispatchedFor.contains(share.node) {
-                dispatchShare(&publication, share, hops: dispatch.hops, at: nil)
+                dispatchShare(&publication, share, hops: dispatch.hops)
             }
         }
     }
@@ -55,14 +52,12 @@ struct ClusterDispatching {
     /// On each node one shard dispatches all that a publisher sends.
     func isDispatcher(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shard.shardCount) == UInt64(shard.index) }
 
-    /// Dispatches what was dispatched to another node, or an earlier incarnation of this one. This node's members get
-    /// it out of the log as well, where it names this node then: so it is dispatched again if this one is lost.
-    func dispatchAgain(_ publication: inout Publication, by share: LoggedShare, hops: UInt8) {
-        dispatchShare(&publication, share, hops: hops, at: nil)
-    }
-
-    private func dispatchShare(_ publication: inout Publication, _ share: LoggedShare, hops: UInt8, at place: OpenDispatches.Place?)
-    {
+    /// Dispatches what stands in the log for one of a message's groups.
+    ///
+    /// - Parameter place: where; nil for what was dispatched to another node, or an earlier incarnation of this one.
+    ///   This node's members get that out of the log as well, where it names this node then: so it is dispatched again
+    ///   if this one is lost.
+    func dispatchShare(_ publication: inout Publication, _ share: LoggedShare, hops: UInt8, at place: OpenDispatches.Place? = nil) {
         guard let dispatched = shard.clusterLog?.dispatched else { return }
         guard let group = shard.groups.find(clusterHash: share.group) else {
             if place == nil { hold(&publication, share, hops: hops) }
@@ -115,7 +110,7 @@ struct ClusterDispatching {
                 shard.storing.beginPacket()
                 var publication = Publication(part.message)
                 (publication.path, publication.mustArrive, publication.name) = (.passing, true, part.name)
-                dispatchShare(&publication, LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops, at: nil)
+                dispatchShare(&publication, LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops)
                 shard.dispatcher.finish(&publication)
             }
         }
@@ -135,8 +130,8 @@ struct ClusterDispatching {
     func relog(_ dispatched: RelogQueue.Entry, _ port: ClusterPort, _ log: ShardLog) {
         var publication = Publication(dispatched.message)
         publication.path = .passing
-        var dispatch = GroupDispatch(shares: [], hops: dispatched.hops, logged: [dispatched.share])
-        if dispatched.name.isDispatched { dispatch.before = dispatched.name }
+        let dispatch = GroupDispatch(
+            hops: dispatched.hops, logged: [dispatched.share], before: dispatched.name.isDispatched ? dispatched.name : .none)
         let partitions = port.pass(byLog: publication, dispatch, now: shard.now)
         guard let serial = shard.durability?.requireLog(in: partitions) else { return }
         port.stamp(serial)
@@ -297,17 +292,34 @@ extension BrokerShard {
     ///
     /// - Returns: false if it is no message.
     func dispatchAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
-        guard let dispatch = message.dispatch, clusterDispatching.isDispatcher(of: message.publisher) else { return true }
-        let name = MessageName(partition: partition, sequence: sequence, index: message.index)
+        guard clusterDispatching.isDispatcher(of: message.publisher) else { return true }
         let learned = cluster?.learned[node] ?? []
-        let open = dispatch.logged.enumerated().filter { $1.node == node && !learned.contains(name.dispatched(by: $0)) }
+        return forEachShare(of: message, partition: partition, sequence: sequence) {
+            $1.node == node && !learned.contains($0)
+        } take: {
+            clusterDispatching.dispatchShare(&$0, $1, hops: $2)
+        }
+    }
+
+    /// Calls `take` with a message of a record for each share group that it is to be dispatched to once more, and how
+    /// often it was passed on.
+    ///
+    /// - Parameter isOpen: whether it is to be; gets the message's name in that group.
+    /// - Returns: false if it is no message.
+    func forEachShare(
+        of message: ClusterMessage, partition: Int, sequence: UInt64, where isOpen: (MessageName, LoggedShare) -> Bool,
+        take: (inout Publication, LoggedShare, UInt8) -> Void
+    ) -> Bool {
+        guard let dispatch = message.dispatch else { return true }
+        let name = MessageName(partition: partition, sequence: sequence, index: message.index)
+        let open = dispatch.logged.enumerated().filter { isOpen(name.dispatched(by: $0), $1) }
         guard !open.isEmpty else { return true }
         guard var publication = clusterMessaging.publication(message) else { return false }
         storing.beginPacket()
         (publication.path, publication.mustArrive) = (.passing, true)
         for (number, share) in open {
             publication.name = name.dispatched(by: number)
-            clusterDispatching.dispatchAgain(&publication, by: share, hops: dispatch.hops)
+            take(&publication, share, dispatch.hops)
         }
         dispatcher.finish(&publication)
         return true

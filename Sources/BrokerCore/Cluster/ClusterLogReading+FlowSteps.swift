@@ -9,7 +9,7 @@ import MQTTCodec
 ///     PUBREL ──► recordReleased ─┴─► ToCluster.messages ─► the log ─► received
 ///                                                                        └─► confirm, of this node's own incarnation
 ///
-///     noteSent, before PUBLISH ──────────┐
+///     recordSent, before PUBLISH ──────────┐
 ///     recordAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is restored
 ///
 /// Of an identifier the step with the highest place counts. How far a session has come with all of it stands there
@@ -20,7 +20,7 @@ extension ClusterLogReading {
     /// The step of a QoS 2 message that is about to be published; nil if it needs none.
     func receivedStep(_ packetIdentifier: UInt16, digest: UInt32, _ session: Session, _ port: ClusterPort) -> SessionStep? {
         guard let log = port.log, session.keepsMessages else { return nil }
-        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        let place = nextStep(of: session, log)
         log.lastReceived = place
         guard sendsSteps(of: session, port) else { return nil }
         return SessionStep(FlowStep(.received(digest: digest), packetIdentifier, at: place), of: session)
@@ -30,8 +30,7 @@ extension ClusterLogReading {
     /// the log may know it.
     func recordReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard let port = shard.cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
-        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        awaitLog(port, in: port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session)))
+        awaitLog(port, in: write(.released, packetIdentifier, of: session, port, log))
     }
 
     /// A message is about to be sent: returns what that waits for.
@@ -61,13 +60,30 @@ extension ClusterLogReading {
     private func send(
         _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
     ) -> DurabilityDependency {
-        guard let log = port.log, session.keepsMessages, connection.holding.holdsAcknowledgements, sendsSteps(of: session, port),
-            shard.durability != nil
+        guard let log = port.log, session.keepsMessages, connection.holding.holdsAcknowledgements, sendsSteps(of: session, port)
         else { return .nothing }
-        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        var step = FlowStep(kind, packetIdentifier, at: place)
-        step.finished = log.takeFinished(of: session)
-        let partitions = port.append(SessionStep(step, of: session))
+        return awaitLog(port, besidesPacketIn: write(kind, packetIdentifier, of: session, port, log))
+    }
+
+    /// Puts a step of a session into the log, behind all others.
+    ///
+    /// - Returns: the partitions that it goes into, a bit each.
+    func write(
+        _ kind: FlowStep.Kind, _ packetIdentifier: UInt16 = 0, of session: Session, _ port: ClusterPort, _ log: ShardLog
+    ) -> UInt64 {
+        var step = FlowStep(kind, packetIdentifier, at: nextStep(of: session, log))
+        if step.isOfDelivery, packetIdentifier > 0 { step.finished = log.takeFinished(of: session) }
+        return port.append(SessionStep(step, of: session))
+    }
+
+    private func nextStep(of session: Session, _ log: ShardLog) -> FlowStep.Place {
+        log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+    }
+
+    /// The log is to confirm what has nothing to do with the packet that is being handled.
+    @discardableResult
+    func awaitLog(_ port: ClusterPort, besidesPacketIn partitions: UInt64) -> DurabilityDependency {
+        // What is logged has a store.
         guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return .nothing }
         port.stamp(dependency.serial)
         return dependency
@@ -151,14 +167,13 @@ extension ClusterLogReading {
     /// mark comes behind that.
     func mark(_ session: Session, _ moves: SessionMoves) {
         guard let port = shard.cluster, let log = port.log else { return }
-        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        awaitLog(port, in: write(.mark, of: session, port, log))
         moves.change(openingOf: session) {
             var mark = $0.mark ?? SessionOpening.Mark(unread: Set(log.places.places.indices))
-            if mark.number == 0 { mark.number = place.number }
+            if mark.number == 0 { mark.number = log.lastStep }
             mark.writtenAt = shard.now
             $0.mark = mark
         }
-        awaitLog(port, in: port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session)))
     }
 
     /// Puts the marks into the log that are wanted, or may have been lost; to be called about each second.
@@ -206,7 +221,7 @@ extension ClusterLogReading {
     }
 
     /// The identifiers of messages that are in the log and not released, each with its digest, in their order.
-    func loggedReceipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
+    func loggedReceipts(of session: Session) -> [SessionProgress.Receipt] {
         let unlogged = Set(shard.clusterLog?.unlogged(of: session) ?? [])
         return shard.departures.receipts(of: session).filter { !unlogged.contains($0.packetIdentifier) }
     }
@@ -261,7 +276,9 @@ extension BrokerShard {
             sessionReplay.replay(identifier)?.restoration?.record(step)
             return
         }
-        guard let replay = sessionReplay.replay(identifier, lacking: sequence, in: partition, moves) else { return }
+        guard let replay = sessionReplay.replay(identifier), sessionReplay.lacks(replay, sequence, in: partition, moves) else {
+            return
+        }
         guard !step.isOfDelivery else {
             replay.restoration?.flows.record(step)
             return

@@ -39,7 +39,7 @@ struct ClusterLogReading {
         if session.keepsMessages {
             log.hold(
                 ShardLog.Unlogged(
-                    serial: dependency.serial, partitions: dependency.partitions, session: (session.index, session.generation),
+                    serial: dependency.serial, partitions: dependency.partitions, session: session.identity,
                     packetIdentifier: packetIdentifier, digest: digest, place: log.lastReceived))
         }
         return true
@@ -47,7 +47,6 @@ struct ClusterLogReading {
 
     // MARK: What has become of it
 
-    /// All messages of the batches up to this serial are in the log.
     func logged(through serial: UInt64) {
         guard let log = shard.clusterLog else { return }
         for first in log.takeUnlogged(through: serial) { keepLogged(first) }
@@ -56,8 +55,7 @@ struct ClusterLogReading {
 
     /// A QoS 2 message is in the log: it has been received, whatever crashes.
     func keepLogged(_ first: ShardLog.Unlogged) {
-        guard let session = shard.sessions.find(index: first.session.index, generation: first.session.generation),
-            session.receivedIdentifiers.contains(first.packetIdentifier)
+        guard let session = shard.sessions.find(first.session), session.receivedIdentifiers.contains(first.packetIdentifier)
         else { return }
         shard.sessionRows.keepReceipt(first.packetIdentifier, of: session, digest: first.digest, at: first.place)
     }
@@ -79,7 +77,7 @@ struct ClusterLogReading {
                 keepLogged(first)
                 continue
             }
-            let session = shard.sessions.find(index: first.session.index, generation: first.session.generation)
+            let session = shard.sessions.find(first.session)
             _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
             guard !isRefused, let session, session.cluster.epoch > 0 else { continue }
             // What becomes of it is known when a mark behind it is read.
@@ -108,7 +106,6 @@ struct ClusterLogReading {
         log.hasNews = true
     }
 
-    /// Whether so much waits for the log, which is away, that no more is taken.
     func logIsFull(_ isFull: Bool) {
         guard let log = shard.clusterLog, log.isFull != isFull else { return }
         log.isFull = isFull
@@ -167,8 +164,7 @@ struct ClusterLogReading {
         guard let journal = shard.journal else { return }
         (log.unwritten, log.writtenAt) = (0, shard.now)
         let row = StoredLogPositions(log.places).encoded()
-        let key = StoredLogPositions.key(shard: shard.index)
-        if log.isStored { journal.update(.broker, key: key, row) } else { journal.insert(.broker, key: key, row) }
+        journal.put(.broker, key: StoredLogPositions.key(shard: shard.index), row, isThere: log.isStored)
         log.isStored = true
     }
 
@@ -324,9 +320,7 @@ extension BrokerShard {
                     expiresAt: message.millisecondsLeft.map { now &+ ($0 - age) }, publisher: message.publisher, isLogged: true)
                 (given.isWill, given.index) = (message.isWill, index)
                 if !message.shares.isEmpty {
-                    var dispatch = GroupDispatch(shares: [], hops: message.hops, logged: message.shares)
-                    dispatch.before = message.nameBefore
-                    given.dispatch = dispatch
+                    given.dispatch = GroupDispatch(hops: message.hops, logged: message.shares, before: message.nameBefore)
                 }
                 if !take(given) { illegible += 1 }
             }

@@ -48,16 +48,11 @@ extension ClusterMessaging {
         return (drop == .noRoom ? .quotaExceeded : .implementationSpecificError, drop)
     }
 
-    /// How many bytes a retained message may have, with its topic, properties and origin.
-    func clusterTakesRetained(upTo byteCount: Int) { shard.cluster?.retainedBytesMax = byteCount }
-
-    /// Whether as many changes wait for the stream as may.
     func clusterRetainedIsFull(_ isFull: Bool) {
         shard.cluster?.isRetainedFull = isFull
         if !isFull { shard.room.hasNew = true }
     }
 
-    /// The changes up to this serial are in the stream.
     func retainedIsSafe(_ serial: UInt64) {
         if let receiver = shard.durability?.retainedReceiver { shard.durability?.confirmed(serial, by: receiver) }
         shard.clusterLog?.hasNews = true
@@ -230,17 +225,7 @@ extension BrokerShard {
     public func becameMember(of cluster: String) {
         guard !isMember(of: cluster) else { return }
         let row = StoredMembership(cluster: cluster)
-        if clusterRows.membership == nil {
-            journal?.insert(.broker, key: StoredMembership.key, row.encoded())
-        } else {
-            journal?.update(.broker, key: StoredMembership.key, row.encoded())
-        }
+        journal?.put(.broker, key: StoredMembership.key, row.encoded(), isThere: clusterRows.membership != nil)
         clusterRows.membership = row
     }
-
-    /// A time of the shard's clock in milliseconds since 1970.
-    public func clusterTime(_ time: UInt64?) -> UInt64? { time.map { wallClock($0) } }
-
-    /// A time in milliseconds since 1970 on the shard's clock.
-    public func shardTime(_ time: UInt64?) -> UInt64? { time.map { shardClock($0) } }
 }

@@ -137,14 +137,14 @@ extension BrokerShard {
             log.writtenAt = now
             port.log = log
         }
-        if claimsSessions, let log = port.log { clusterLogReading.beginSteps(log) }
-        if claimsSessions {
+        for session in sessions.all { session.publisherKey = clusterMessaging.publisherKey(of: session.clientIdentifier) }
+        if claimsSessions, let log = port.log {
+            clusterLogReading.beginSteps(log)
             connecting.joinMoves(port)
+            clusterDispatching.beginDispatch(port, log)
         } else {
             for session in sessions.all { session.phase = .whole }
         }
-        for session in sessions.all { session.publisherKey = clusterMessaging.publisherKey(of: session.clientIdentifier) }
-        if claimsSessions, let log = port.log { clusterDispatching.beginDispatch(port, log) }
         var told: Set<[UInt8]> = []
         for session in sessions.all {
             for membership in session.groups {

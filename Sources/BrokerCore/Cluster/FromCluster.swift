@@ -64,7 +64,7 @@ public enum FromCluster: Sendable {
     case sessionSaved([UInt8], number: UInt64)
     /// What has changed of how far sessions have got in the log is to be given.
     case saveLogPositions
-    /// This node looks after a session: `ToCluster.adopted` says whether it is here.
+    /// This node looks after a session: `ToCluster.assumed` says whether it is here.
     case sessionAssumed([UInt8], epoch: UInt64, from: UInt64)
     /// It is another node's, or has ended; or the cluster has lost what it knew of it.
     case sessionIsElsewhere([UInt8])
@@ -114,7 +114,7 @@ extension BrokerShard {
         case .logBegins(let partition, let place): clusterLogReading.logBegins(partition, after: place)
         case .logIsCut(let partition, let last): clusterLogReading.logIsCut(partition, at: last)
         case .logIsCurrent(let partition): clusterLogReading.logIsCurrent(partition)
-        case .retainedBytes(let bytesMax): clusterMessaging.clusterTakesRetained(upTo: bytesMax)
+        case .retainedBytes(let bytesMax): cluster?.retainedBytesMax = bytesMax
         case .retainedIsFull(let isFull): clusterMessaging.clusterRetainedIsFull(isFull)
         case .retainedIsSafe(let serial): clusterMessaging.retainedIsSafe(serial)
         case .lookForStaleChanges: clusterMessaging.lookForStaleChanges()
@@ -136,9 +136,9 @@ extension BrokerShard {
         case .publishAlone(let will): moves.publishAlone(will)
         case .fenceClients(let words): departures.fenceClients(words)
         case .dispatchesFor(let node, let done): clusterDispatching.dispatchesFor(node, after: done)
-        case .hasDispatched(let node): clusterDispatching.hasDispatched(for: node)
+        case .hasDispatched(let node): cluster?.inherited[node] = nil
         case .dispatchesNoMoreFor(let node): clusterDispatching.dispatchesNoMoreFor(node)
-        case .forgetDispatched(let node): clusterDispatching.forgetDispatched(by: node)
+        case .forgetDispatched(let node): cluster?.learned[node] = nil
         case .successor(let incarnation, let successor):
             clusterDispatching.learnEarlierDispatches(successorOf: incarnation, successor)
         case .earlierDispatchesAreKnown(let won): clusterDispatching.earlierDispatchesAreKnown(won: won)

@@ -186,7 +186,7 @@ final class DispatchToken {
 /// takes a session up without its node's disk gets it from there.
 ///
 ///     a member's queue ──► recordDispatched ──► the log ──► settleKept: its DispatchToken ends
-///     (sent with QoS 2 ──► noteSent  ──► the log ──► the same)
+///     (sent with QoS 2 ──► recordSent ──► the log ──► the same)
 ///
 /// Until then the message counts as dispatched and not done with: of a node that is lost before, another one dispatches
 /// it again.
@@ -200,17 +200,10 @@ extension ClusterDispatching {
         else {
             return
         }
-        guard shard.durability != nil else { return }
-        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        let partitions = port.append(SessionStep(FlowStep(.dispatched(name), 0, at: place), of: session))
-        guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return }
-        port.stamp(dependency.serial)
-        log.kept.append(
-            ShardLog.Kept(dependency: dependency, session: (session.index, session.generation), name: name, mark: mark))
+        let partitions = shard.clusterLogReading.write(.dispatched(name), of: session, port, log)
+        let dependency = shard.clusterLogReading.awaitLog(port, besidesPacketIn: partitions)
+        log.kept.append(ShardLog.Kept(dependency: dependency, session: session.identity, name: name, mark: mark))
     }
-
-    /// Forgets what was learned of a node's messages, which are dispatched again.
-    func forgetDispatched(by node: UInt64) { shard.cluster?.learned[node] = nil }
 
     /// A client has gone: what it has not taken of its share groups waits for it.
     func recordDispatched(to session: Session) {
@@ -222,8 +215,7 @@ extension ClusterDispatching {
     /// [MQTT-4.8.2-4 v5]
     func keepUntilLogged(_ entry: QueueEntry, _ session: Session, _ dependency: DurabilityDependency) {
         guard let log = shard.clusterLog, let mark = entry.takeMark() else { return }
-        log.kept.append(
-            ShardLog.Kept(dependency: dependency, session: (session.index, session.generation), name: entry.name, mark: mark))
+        log.kept.append(ShardLog.Kept(dependency: dependency, session: session.identity, name: entry.name, mark: mark))
     }
 
     /// Settles the entries that waited for the log, up to a serial: it has them, or they are sent once more.
@@ -233,10 +225,7 @@ extension ClusterDispatching {
         log.kept.removeFirst(settled.count)
         guard let failed, !failed.isRefused else { return }
         for kept in settled where failed.partitions & kept.dependency.partitions != 0 {
-            guard let session = shard.sessions.find(index: kept.session.index, generation: kept.session.generation) else {
-                continue
-            }
-            recordDispatched(kept.name, kept.mark, to: session)
+            if let session = shard.sessions.find(kept.session) { recordDispatched(kept.name, kept.mark, to: session) }
         }
     }
 }

@@ -10,7 +10,7 @@ final class ShardLog {
         let serial: UInt64
         /// That its entry went into, a bit each.
         let partitions: UInt64
-        let session: (index: UInt32, generation: UInt32)
+        let session: Session.Identity
         let packetIdentifier: UInt16
         let digest: UInt64
         /// Of its step.
@@ -19,7 +19,7 @@ final class ShardLog {
         /// Tells it from all others that wait.
         var name: UInt64 { Self.name(of: session, packetIdentifier) }
 
-        static func name(of session: (index: UInt32, generation: UInt32), _ packetIdentifier: UInt16) -> UInt64 {
+        static func name(of session: Session.Identity, _ packetIdentifier: UInt16) -> UInt64 {
             UInt64(session.index) << 32 | UInt64(session.generation & 0xffff) << 16 | UInt64(packetIdentifier)
         }
     }
@@ -83,7 +83,7 @@ final class ShardLog {
     /// A message that a share group has dispatched to a session of which the log is to know it.
     struct Kept {
         let dependency: DurabilityDependency
-        let session: (index: UInt32, generation: UInt32)
+        let session: Session.Identity
         let name: MessageName
         /// What counts it as not done with until then; nil if it is given back to a session.
         let mark: DispatchToken?
@@ -144,19 +144,19 @@ final class ShardLog {
     /// The step of the oldest message with which a session waits; nil for none.
     func oldestUnlogged(of session: Session) -> FlowStep.Place? {
         guard !unloggedNames.isEmpty else { return nil }
-        return unlogged.first { $0.session == (session.index, session.generation) && unloggedNames.contains($0.name) }?.place
+        return unlogged.first { $0.session == session.identity && unloggedNames.contains($0.name) }?.place
     }
 
     /// The packet identifiers with which a session waits.
     func unlogged(of session: Session) -> [UInt16] {
         guard !unloggedNames.isEmpty else { return [] }
-        return unlogged.filter { $0.session == (session.index, session.generation) && unloggedNames.contains($0.name) }
+        return unlogged.filter { $0.session == session.identity && unloggedNames.contains($0.name) }
             .map(\.packetIdentifier)
     }
 
     /// Whether a session is waiting with this packet identifier; it does no more.
     func takeUnlogged(_ packetIdentifier: UInt16, of session: Session) -> Bool {
-        unloggedNames.remove(Unlogged.name(of: (session.index, session.generation), packetIdentifier)) != nil
+        unloggedNames.remove(Unlogged.name(of: session.identity, packetIdentifier)) != nil
     }
 }
 

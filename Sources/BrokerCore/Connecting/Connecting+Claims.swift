@@ -36,20 +36,18 @@ extension Connecting {
             keep(name, by: epoch, moves)
         case .arriving:
             if let session { discard(session) }
-            moves.lastArrival += 1
-            (moves[name].sessionImport, moves[name].claimedBy) = (SessionImport(number: moves.lastArrival, epoch: epoch), epoch)
+            (moves[name].sessionImport, moves[name].claimedBy) = (SessionImport(epoch: epoch), epoch)
         }
     }
 
-    /// Nobody can say who keeps a session: whoever waits for it is refused with Server unavailable, or, if it is
-    /// another user's, with Client Identifier not valid. Of a session that has not arrived as a whole nothing is left.
+    /// Nobody can say who keeps a session: whoever waits for it is refused with Server unavailable. Of a session that
+    /// has not arrived as a whole nothing is left.
     ///
     /// - Parameters:
     ///   - identifier: the Client Identifier.
     ///   - explanation: why.
-    ///   - isForeign: whether the session is another user's.
     ///   - isTold: whether the log tells of it.
-    func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false, isTold: Bool = true) {
+    func claimFailed(_ identifier: [UInt8], _ explanation: String, isTold: Bool = true) {
         guard let moves = shard.cluster?.moves, let name = EncodedString(identifier) else { return }
         let sessionImport = moves[name].sessionImport
         (moves[name].sessionImport, moves[name].claimedBy, moves[name].isBrought) = (nil, nil, false)
@@ -57,8 +55,7 @@ extension Connecting {
         // Who comes next asks again for what the session lacks.
         shard.sessions.find(name)?.replay?.isAsked = false
         guard let claim = moves.takeClaim(of: name), let connection = shard.connections.find(claim.connection) else { return }
-        let reason: ReasonCode = isForeign ? .clientIdentifierNotValid : .serverUnavailable
-        advance(connection, .claimFailed(ConnectRefusal(reason, explanation, isTold: isTold)))
+        advance(connection, .claimFailed(ConnectRefusal(.serverUnavailable, explanation, isTold: isTold)))
     }
 
     func joinMoves(_ port: ClusterPort) {
@@ -221,7 +218,7 @@ extension Connecting {
         }
         let late = shard.departures.takeLate(of: session)
         endMoves(of: session)
-        forgetGroups(of: session)
+        shard.shareGroups.forgetGroups(of: session)
         for entry in late { shard.shareGroups.redistribute(entry, from: session.key, connectedOnly: false) }
         guard let connection else { return shard.lifecycle.endSession(session, publishesWill: false, isElsewhere: true) }
         session.expiryIntervalSeconds = 0
@@ -257,12 +254,6 @@ extension Connecting {
                 if let group = shard.groups.find(serial: serial) { shard.shareGroups.removeIfEmpty(group) }
             }
         }
-    }
-
-    /// The rows of its memberships go; the groups need not choose anybody in its place.
-    private func forgetGroups(of session: Session) {
-        for membership in session.groups { shard.sessionRows.forgetSubscription(membership.storeNumber) }
-        shard.shareGroups.exportGroups(of: session)
     }
 }
 

@@ -104,6 +104,11 @@ final class Journal {
         body.withUnsafeBytes { if let source = $0.baseAddress { target.copyMemory(from: source, byteCount: $0.count) } }
     }
 
+    /// Changes a row if it is there, else adds it.
+    func put(_ table: StoreTable, key: UInt64, _ body: [UInt8], isThere: Bool) {
+        if isThere { update(table, key: key, body) } else { insert(table, key: key, body) }
+    }
+
     /// Removes a row. If it was added in this batch, it never was.
     func delete(_ table: StoreTable, key: UInt64) {
         sequence &+= 1

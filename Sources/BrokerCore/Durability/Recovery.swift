@@ -351,11 +351,7 @@ public struct Recovery: ~Copyable {
 
     private func keepBrokerState() {
         let row = StoredBrokerState(shardCount: shards.count, hasEnded: false).encoded()
-        if run == nil {
-            shards[0].journal?.insert(.broker, key: StoredBrokerState.key, row)
-        } else {
-            shards[0].journal?.update(.broker, key: StoredBrokerState.key, row)
-        }
+        shards[0].journal?.put(.broker, key: StoredBrokerState.key, row, isThere: run != nil)
     }
 
     /// On other shards than before, every one of them takes it for its own. After a crash none does: the part of a

@@ -13,13 +13,8 @@ struct SessionRows {
     func keep(_ session: Session) {
         guard let journal = shard.journal else { return }
         guard session.storage.isStored || session.expiryIntervalSeconds > 0 else { return keepWill(of: session, journal) }
-        let body = stored(session).encoded()
-        if session.storage.isStored {
-            journal.update(.session, key: session.key, body)
-        } else {
-            session.storage.isStored = true
-            journal.insert(.session, key: session.key, body)
-        }
+        journal.put(.session, key: session.key, stored(session).encoded(), isThere: session.storage.isStored)
+        session.storage.isStored = true
     }
 
     /// Keeps the will of a session that ends with its connection, so that it is published after a crash: a row of the
@@ -93,11 +88,7 @@ struct SessionRows {
             session: session.key, packetIdentifier: packetIdentifier, digest: digest, hasParts: shard.shardCount > 1,
             choices: choices)
         if shard.cluster?.moves != nil { receipt.place = place }
-        if isNew {
-            journal.insert(.received, key: receipt.key, receipt.encodedBody())
-        } else {
-            journal.update(.received, key: receipt.key, receipt.encodedBody())
-        }
+        journal.put(.received, key: receipt.key, receipt.encodedBody(), isThere: !isNew)
     }
 
     func forgetReceipt(_ packetIdentifier: UInt16, of session: Session) {

@@ -38,8 +38,7 @@ extension Storing {
         guard let journal = shard.journal else { return }
         let known = shard.receipts.row(of: name)
         let number = known != 0 ? known : journal.nextNumber()
-        let body = name.encoded(digest: digest)
-        if known != 0 { journal.update(.relayed, key: number, body) } else { journal.insert(.relayed, key: number, body) }
+        journal.put(.relayed, key: number, name.encoded(digest: digest), isThere: known != 0)
         shard.receipts.take(name, row: number, digest: digest)
     }
 

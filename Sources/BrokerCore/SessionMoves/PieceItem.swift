@@ -69,11 +69,11 @@ enum ChunkItem {
         return writer.bytes
     }
 
-    static func receipt(_ packetIdentifier: UInt16, digest: UInt32) -> [UInt8] {
+    static func receipt(_ receipt: SessionProgress.Receipt) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(Kind.receipt.rawValue)
-        writer.write(packetIdentifier)
-        writer.write(digest)
+        writer.write(receipt.packetIdentifier)
+        writer.write(receipt.digest)
         return writer.bytes
     }
 
@@ -129,16 +129,24 @@ enum ChunkItem {
     /// A flow that waits for PUBCOMP: its message is gone.
     static func released(packetIdentifier: UInt16) -> [UInt8] {
         let header = EntryHeader(session: 0, qos: .exactlyOnce, retain: false, byteCount: 0, group: 0)
+        return Publication.withReleased { publication in
+            MessageParts(publication, expiresAt: MessageParts.never).bytes.withUnsafeBytes {
+                entry(.released, header, packetIdentifier: packetIdentifier, group: 0, identifiers: [], message: $0)
+            }
+        }
+    }
+}
+
+extension Publication {
+    /// Calls `body` with what stands for a message that waits for PUBCOMP: no more than a name.
+    static func withReleased<Result>(_ body: (inout Publication) -> Result) -> Result {
         let name: [UInt8] = [UInt8(ascii: "-")]
         return name.withUnsafeBytes { name in
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            let parts = MessageParts(
-                Publication(
-                    topic: name, properties: none, payload: none, qos: .exactlyOnce, retain: false,
-                    expiresAt: Message.neverExpires, publisher: 0), expiresAt: MessageParts.never)
-            return parts.bytes.withUnsafeBytes {
-                entry(.released, header, packetIdentifier: packetIdentifier, group: 0, identifiers: [], message: $0)
-            }
+            var publication = Publication(
+                topic: name, properties: none, payload: none, qos: .exactlyOnce, retain: false, expiresAt: Message.neverExpires,
+                publisher: 0)
+            return body(&publication)
         }
     }
 }

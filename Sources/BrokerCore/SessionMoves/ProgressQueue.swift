@@ -82,9 +82,7 @@ extension SessionSaves {
             if let save = session.save { partitions |= writeProgress(save, of: session, port) }
         }
         // Nobody waits for it: what does not get there, the next one says.
-        if partitions != 0, let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) {
-            port.stamp(dependency.serial)
-        }
+        if partitions != 0 { shard.clusterLogReading.awaitLog(port, besidesPacketIn: partitions) }
         if moves.progress.hasWork { moves.hasNews = true }
     }
 
@@ -98,10 +96,7 @@ extension SessionSaves {
         let place = shard.clusterLogReading.stepsKnown(of: session)
         guard let done, done != save.logged, place.epoch == session.cluster.epoch else { return 0 }
         save.logged = done
-        let receipts = shard.clusterLogReading.loggedReceipts(of: session).map {
-            SessionProgress.Receipt(packetIdentifier: $0.packetIdentifier, digest: $0.digest)
-        }
-        var progress = SessionProgress(done, receipts: receipts)
+        var progress = SessionProgress(done, receipts: shard.clusterLogReading.loggedReceipts(of: session))
         progress.subscriptionsAfter = save.subscriptions.after
         return port.append(SessionStep(FlowStep(.progress(progress), 0, at: place), of: session))
     }
@@ -120,7 +115,7 @@ extension SavedSession {
             let known = parts(of: saved)?.places.withUnsafeBytes({ StoredLogPositions(decoding: $0) })?.places,
             known.isBehind(positions)
         else { return saved }
-        let receipts = progress.receipts.map { ChunkItem.receipt($0.packetIdentifier, digest: $0.digest) }
+        let receipts = progress.receipts.map { ChunkItem.receipt($0) }
         let unsaved = progress.subscriptionsAfter.map { [ChunkItem.unsaved(after: $0)] } ?? []
         return encoded(positions, [ChunkItem.steps(after: step.place)] + unsaved + receipts)
     }

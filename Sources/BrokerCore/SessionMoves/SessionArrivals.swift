@@ -32,8 +32,7 @@ struct SessionArrivals {
         shard.memoryBound.recountQueue(of: session)
         moves.announce(
             SessionMoves.Notice(
-                sequence: shard.journal?.sequence ?? 0, identifier: name, sessionImport: sessionImport.number, number: piece.number,
-                isLast: piece.isLast))
+                sequence: shard.journal?.sequence ?? 0, sessionImport: sessionImport, number: piece.number, isLast: piece.isLast))
     }
 
     /// What of a session that moves stands in its row alone.
@@ -62,7 +61,9 @@ struct SessionArrivals {
         var reader = RecordReader(bytes)
         guard reader.read(UInt8.self) == ChunkItem.version else { return false }
         while !reader.isAtEnd {
-            guard let kind = reader.read(UInt8.self).flatMap({ ChunkItem.Kind(rawValue: $0) }) else { return false }
+            guard let kind = reader.read(UInt8.self).flatMap({ ChunkItem.Kind(rawValue: $0) }),
+                kind == .session || sessionImport.session != nil
+            else { return false }
             let isTaken =
                 switch kind {
                 case .session: importSession(&reader, sessionImport, name, moves)
@@ -105,7 +106,7 @@ struct SessionArrivals {
     }
 
     private func importSubscription(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
-        guard sessionImport.session != nil, let terms = reader.read(UInt32.self).flatMap({ SubscriptionTerms(exactly: $0) }),
+        guard let terms = reader.read(UInt32.self).flatMap({ SubscriptionTerms(exactly: $0) }),
             let filter = reader.readBytes().flatMap({ TopicFilter($0) })
         else { return false }
         sessionImport.subscriptions.append((filter, terms))
@@ -117,7 +118,7 @@ struct SessionArrivals {
     }
 
     private func importOwed(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
-        guard sessionImport.session != nil, let stage = reader.read(UInt8.self).flatMap({ OwedRetained.Stage(rawValue: $0) }),
+        guard let stage = reader.read(UInt8.self).flatMap({ OwedRetained.Stage(rawValue: $0) }),
             let filter = reader.readBytes().flatMap({ TopicFilter($0) }), filter.shareName == nil
         else { return false }
         sessionImport.owed.append((filter.bytes, stage))
@@ -143,20 +144,20 @@ struct SessionArrivals {
     }
 
     private func restoration(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
-        guard sessionImport.session != nil, let epoch = reader.read(UInt64.self) else { return false }
+        guard let epoch = reader.read(UInt64.self) else { return false }
         sessionImport.saved.epoch = epoch
         sessionImport.isRestored = true
         return true
     }
 
     private func importPlace(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
-        guard sessionImport.session != nil, let place = ChunkItem.place(&reader) else { return false }
+        guard let place = ChunkItem.place(&reader) else { return false }
         sessionImport.saved.subscriptionsAt = place
         return true
     }
 
     private func importUnsaved(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
-        guard sessionImport.session != nil, let record = reader.read(UInt64.self) else { return false }
+        guard let record = reader.read(UInt64.self) else { return false }
         sessionImport.saved.subscriptionsAfter = record
         return true
     }
@@ -240,12 +241,12 @@ struct SessionArrivals {
         shard.saves.writeProgress(moves)
         guard let journal = shard.journal else { return }
         for notice in moves.takeNotices(persisted: journal.persisted) {
-            guard let sessionImport = moves[notice.identifier].sessionImport, sessionImport.number == notice.sessionImport else {
-                continue
-            }
-            shard.effects.append(.cluster(.arrived(identifier: notice.identifier.bytes, number: notice.number)))
-            guard notice.isLast, let session = sessionImport.session else { continue }
-            moves[notice.identifier].sessionImport = nil
+            guard let session = notice.sessionImport.session else { continue }
+            let name = session.clientIdentifier
+            guard moves[name].sessionImport === notice.sessionImport else { continue }
+            shard.effects.append(.cluster(.arrived(identifier: name.bytes, number: notice.number)))
+            guard notice.isLast else { continue }
+            moves[name].sessionImport = nil
             shard.connecting.open(session, moves)
         }
     }

@@ -2,7 +2,7 @@ import BrokerModel
 import Bytes
 import MQTTCodec
 
-/// What a session that leaves is, in chunks: see `Departure` for their order.
+/// What a session that leaves is, in chunks: see `SessionExport` for their order.
 ///
 ///     stepExports ─► give ─► offerMore ─► ChunkItem ─► ToCluster.leaving
 ///                                  └─► Effect.read ─► receivedRows(ofExport:)
@@ -41,42 +41,23 @@ extension SessionDepartures {
                 }
             }
             export.position = end
-            if end == all.count { (export.stage, export.position) = (.resident, 0) }
-        case .resident: offerResident(export)
-        case .paged: offerPaged(export)
+            if end == all.count { (export.stage, export.position) = (.queue, 0) }
+        case .queue: offerQueue(export)
         case .receipts:
-            for receipt in export.receipts {
-                export.offer(ChunkItem.receipt(receipt.packetIdentifier, digest: receipt.digest))
-            }
+            for receipt in export.receipts { export.offer(ChunkItem.receipt(receipt)) }
             export.stage = .ended
         }
     }
 
-    private func offerResident(_ export: SessionExport) {
-        guard let queue = export.queue else { return }
-        var bytes = 0
-        while export.position < queue.count, export.awaited.count < Limits.chunkItemsPerStep,
-            export.ready.count < Limits.chunkItemsPerStep, bytes < Limits.sessionChunkBytesMax
-        {
-            let entry = queue[export.position]
-            // What memory has is offered, or what the store has is asked for: not both at once, for the order's sake.
-            if entry.isSwappedOut ? !export.ready.isEmpty : !export.awaited.isEmpty { break }
-            export.position += 1
-            bytes += Int(entry.byteCount)
-            offer(entry, export)
-        }
-        if export.position == queue.count { (export.stage, export.position) = (.paged, 0) }
-        readAwaited(export)
-    }
-
-    private func offerPaged(_ export: SessionExport) {
+    private func offerQueue(_ export: SessionExport) {
         var bytes = 0
         while export.awaited.count < Limits.chunkItemsPerStep, export.ready.count < Limits.chunkItemsPerStep,
             bytes < Limits.sessionChunkBytesMax
         {
-            if export.isNextPagedStored ? !export.ready.isEmpty : !export.awaited.isEmpty { break }
-            switch export.nextPaged() {
-            case .pinned(let entry):
+            // What memory has is offered, or what the store has is asked for: not both at once, for the order's sake.
+            if export.isNextStored ? !export.ready.isEmpty : !export.awaited.isEmpty { break }
+            switch export.takeNext() {
+            case .known(let entry):
                 bytes += Int(entry.byteCount)
                 offer(entry, export)
             case .stored(let place):
@@ -91,9 +72,11 @@ extension SessionDepartures {
         readAwaited(export)
     }
 
-    func receipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
-        var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
-        session.receivedIdentifiers.forEach { receipts.append(($0, session.receivedIdentifiers.digest(of: $0))) }
+    func receipts(of session: Session) -> [SessionProgress.Receipt] {
+        var receipts: [SessionProgress.Receipt] = []
+        session.receivedIdentifiers.forEach {
+            receipts.append(SessionProgress.Receipt(packetIdentifier: $0, digest: session.receivedIdentifiers.digest(of: $0)))
+        }
         return receipts.sorted { $0.packetIdentifier < $1.packetIdentifier }
     }
 
@@ -185,14 +168,14 @@ extension SessionDepartures {
 
 /// A session on its way to another node: what was taken from it, and how far it has been given away.
 ///
-///     settling ─► session ─► subscriptions ─► resident ─► paged ─► receipts ─► ended
+///     settling ─► session ─► subscriptions ─► queue ─► receipts ─► ended
 ///
 /// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its
 /// rows stay in the store. What its share groups dispatch to it from then on has a queue of its own: other members get
 /// it when the session is gone, or the session if that stays.
 final class SessionExport {
     enum Stage {
-        case settling, session, subscriptions, resident, paged, receipts, ended
+        case settling, session, subscriptions, queue, receipts, ended
     }
 
     struct HeldSubscription {
@@ -236,7 +219,7 @@ final class SessionExport {
     /// What of the paged part of the queue was not given yet.
     private(set) var pagedNumbers = SiftedNumbers()
     private var pinnedEntries = Deque<QueueEntry>()
-    var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
+    var receipts: [SessionProgress.Receipt] = []
     /// Items that are in no chunk yet.
     var ready: [[UInt8]] = []
     var piece: [UInt8] = []
@@ -263,26 +246,34 @@ final class SessionExport {
         pinnedEntries.append(contentsOf: queue?.paged?.arriving ?? [])
     }
 
-    /// What comes next of the paged part; nil behind its end.
-    enum Paged {
-        case pinned(QueueEntry)
+    /// What comes next of the queue.
+    enum Next {
+        case known(QueueEntry)
         case stored(PagedEntry)
     }
 
-    func nextPaged() -> Paged? {
+    /// nil behind the end of the queue, whose paged part comes last.
+    func takeNext() -> Next? {
+        if let queue, position < queue.count {
+            position += 1
+            return .known(queue[position - 1])
+        }
         while true {
             switch pagedNumbers.popFirst() {
             case .stored(let place): return .stored(place)
             case .pinned, nil:
                 // Behind the numbers stands what is not durable yet.
                 guard let entry = pinnedEntries.popFirst() else { return nil }
-                if entry.state != .vacant { return .pinned(entry) }
+                if entry.state != .vacant { return .known(entry) }
             }
         }
     }
 
     /// Whether the next one is to be read.
-    var isNextPagedStored: Bool { if case .stored = pagedNumbers.first() { true } else { false } }
+    var isNextStored: Bool {
+        if let queue, position < queue.count { return queue[position].isSwappedOut }
+        return if case .stored = pagedNumbers.first() { true } else { false }
+    }
 
     /// An item to be given, in the next chunk that has room.
     func offer(_ item: [UInt8]) { ready.append(item) }

@@ -33,7 +33,7 @@ struct SessionDepartures {
 
     /// The other node has a chunk, durably.
     func chunkTaken(_ identifier: [UInt8], number: Int) {
-        guard let moves = shard.cluster?.moves, let export = export(identifier), export.isAwaitingReceiver,
+        guard let moves = shard.cluster?.moves, let export = shard.sessions.find(identifier)?.export, export.isAwaitingReceiver,
             number == export.sessionChunkNumber - 1
         else { return }
         export.isAwaitingReceiver = false
@@ -48,15 +48,11 @@ struct SessionDepartures {
 
     /// The other node has given up: the session is this node's again.
     func sessionStays(_ identifier: [UInt8]) {
-        guard let moves = shard.cluster?.moves, let export = export(identifier) else { return }
+        guard let moves = shard.cluster?.moves, let export = shard.sessions.find(identifier)?.export else { return }
         let session = export.session
         stay(session, moves)
         session.cluster.isClaimed = true
         if let replay = session.replay { shard.sessionReplay.ask(for: replay) }
-    }
-
-    private func export(_ identifier: [UInt8]) -> SessionExport? {
-        shard.sessions.find(identifier)?.export
     }
 
     private func giveNothing(_ identifier: [UInt8]) {

@@ -94,15 +94,13 @@ final class SessionMoves {
     /// Something that is told when the journal is durable so far.
     struct Notice {
         let sequence: UInt64
-        let identifier: EncodedString
-        let sessionImport: UInt64
+        let sessionImport: SessionImport
         let number: Int
         let isLast: Bool
     }
 
     /// By Client Identifier; of the others there is no entry.
     private(set) var coming: [EncodedString: ComingSession] = [:]
-    var lastArrival: UInt64 = 0
     /// The sessions that are not whole, or of which the log may know more, by their keys.
     private(set) var underWay: [UInt64: Session] = [:]
     /// The exports that have something to do, or look each turn whether they have.
@@ -190,8 +188,6 @@ final class SessionMoves {
 ///
 /// Its row says that it is not whole: a crash leaves nothing of it. Nobody routes to it before its last chunk.
 final class SessionImport {
-    /// Tells it from an earlier one of the identifier.
-    let number: UInt64
     /// By which claim this node keeps it.
     let epoch: UInt64
     /// The number of the chunk that comes next.
@@ -216,7 +212,7 @@ final class SessionImport {
     /// Whether its last chunk is here.
     var isWhole = false
 
-    init(number: UInt64, epoch: UInt64) { (self.number, self.epoch) = (number, epoch) }
+    init(epoch: UInt64) { self.epoch = epoch }
 }
 
 /// How much of a session that is kept here the cluster has stored, and who waits for more.
@@ -287,10 +283,20 @@ struct SessionMoving {
     func savedWill(of session: Session) -> SavedWill? {
         guard let will = session.will, let name = session.willName, shard.cluster?.moves != nil else { return nil }
         let isRetained = will.retain && shard.settings.retainAvailable
+        let properties = ForwardedProperties.encode(will.properties)
+        let message = will.topic.bytes.withUnsafeBytes { topic in
+            properties.withUnsafeBytes { properties in
+                will.payload.withUnsafeBytes { payload in
+                    var message = LogMessage(
+                        topic: topic, properties: properties, payload: payload, qos: will.qos, retain: isRetained,
+                        millisecondsLeft: will.properties.messageExpiryInterval.map { UInt64($0) * 1000 })
+                    message.publisher = session.publisherKey
+                    return message.entry
+                }
+            }
+        }
         return SavedWill(
-            name: name, delayInterval: will.properties.willDelayInterval ?? 0, topic: will.topic.bytes,
-            properties: ForwardedProperties.encode(will.properties), payload: will.payload, qos: will.qos, retain: isRetained,
-            messageExpiryInterval: will.properties.messageExpiryInterval, publisher: session.publisherKey,
+            name: name, delayInterval: will.properties.willDelayInterval ?? 0, message: message,
             origin: isRetained ? shard.retainedMessages.retainedSource(of: session).row : [])
     }
 

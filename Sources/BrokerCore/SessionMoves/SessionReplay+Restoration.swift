@@ -169,16 +169,14 @@ extension SessionReplay {
         // What its share groups have dispatched to it meanwhile stands behind that.
         let late = session.queue.takeShared()
         for flow in restoration.flows.unfinished where restoration.found[flow.name] == nil { restoration.flows.forget(flow) }
-        for packetIdentifier in restoration.flows.released { restoreReleased(packetIdentifier, of: session) }
+        for packetIdentifier in restoration.flows.released {
+            Publication.withReleased { restoreFlow(&$0, packetIdentifier, of: session) }
+        }
         for flow in restoration.flows.unfinished {
             guard let found = restoration.found[flow.name] else { continue }
             var publication = Publication(found.message)
             publication.name = flow.name
-            let entry = shard.sessionRows.makeEntry(
-                &publication, for: session, qos: .exactlyOnce, retain: found.retain, identifiers: found.identifiers,
-                group: found.group)
-            shard.dispatcher.finish(&publication)
-            shard.arrivals.restore(entry, flow.packetIdentifier, isReleased: false, of: session)
+            restoreFlow(&publication, flow.packetIdentifier, found, of: session)
         }
         restoration.found = [:]
         replay.restoration = restoration
@@ -186,25 +184,15 @@ extension SessionReplay {
         shard.memoryBound.recountQueue(of: session)
     }
 
-    /// Adds a flow of which only PUBREL and PUBCOMP are left. The message is no more than a name.
-    private func restoreReleased(_ packetIdentifier: UInt16, of session: Session) {
-        let name: [UInt8] = [UInt8(ascii: "-")]
-        name.withUnsafeBytes { name in
-            let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            var publication = Publication(
-                topic: name, properties: none, payload: none, qos: .exactlyOnce, retain: false, expiresAt: Message.neverExpires,
-                publisher: 0)
-            let entry = shard.sessionRows.makeEntry(
-                &publication, for: session, qos: .exactlyOnce, retain: false, identifiers: nil, group: 0)
-            shard.dispatcher.finish(&publication)
-            shard.arrivals.restore(entry, packetIdentifier, isReleased: true, of: session)
-        }
-    }
-
-    /// The session has all that the log has for it.
-    func endRestoration(of session: Session, _ moves: SessionMoves) {
-        shard.lifecycle.armTimer(of: session)
-        shard.saves.markWhole(session, moves)
+    /// Adds a message that the client was sent; without `found` only PUBREL and PUBCOMP of it are left.
+    private func restoreFlow(
+        _ publication: inout Publication, _ packetIdentifier: UInt16, _ found: SessionRestoration.Found? = nil, of session: Session
+    ) {
+        let entry = shard.sessionRows.makeEntry(
+            &publication, for: session, qos: .exactlyOnce, retain: found?.retain ?? false, identifiers: found?.identifiers,
+            group: found?.group ?? 0)
+        shard.dispatcher.finish(&publication)
+        shard.arrivals.restore(entry, packetIdentifier, isReleased: found == nil, of: session)
     }
 }
 
@@ -332,7 +320,7 @@ struct SessionRestoration {
         let names = flows.unfinished.map(\.name).filter { $0.partition == partition }
         var numbers = names.filter(\.isDispatched).map { max(1, $0.sequence(near: end)) }
         if let lacking = floor.spans(through: through).first(where: { $0.partition == partition }) {
-            numbers += names.filter { !$0.isDispatched }.map { $0.sequence(from: lacking.after + 1) }
+            numbers += names.filter { !$0.isDispatched }.map { $0.sequence(near: end) }.filter { $0 > lacking.after }
         }
         guard let first = numbers.min(), let last = numbers.max(), first <= end else { return nil }
         return LogSpan(partition: partition, after: first - 1, through: min(last, end))

@@ -6,12 +6,8 @@ import MQTTCodec
 struct SessionReplay {
     let shard: BrokerShard
 
-    /// The replay of a session that is to be given something of a record now; nil if it does not lack that.
-    func replay(_ identifier: [UInt8], lacking sequence: UInt64, in partition: Int, _ moves: SessionMoves) -> LogReplay? {
-        replay(identifier).flatMap { lacks($0, sequence, in: partition, moves) ? $0 : nil }
-    }
-
-    fileprivate func lacks(_ replay: LogReplay, _ sequence: UInt64, in partition: Int, _ moves: SessionMoves) -> Bool {
+    /// Whether a session is to be given something of a record now.
+    func lacks(_ replay: LogReplay, _ sequence: UInt64, in partition: Int, _ moves: SessionMoves) -> Bool {
         guard let floor = replay.session.logFloor, floor.isNew(sequence, in: partition),
             !replay.through.isNew(sequence, in: partition)
         else { return false }
@@ -40,7 +36,10 @@ struct SessionReplay {
             return ask(for: replay)
         }
         moves.change(phaseOf: session, to: .whole)
-        if replay.restoration != nil { endRestoration(of: session, moves) }
+        if replay.restoration != nil {
+            shard.lifecycle.armTimer(of: session)
+            shard.saves.markWhole(session, moves)
+        }
         shard.clusterLogReading.forgetKnownSteps(of: session)
         shard.saves.markGiven(session)
         for aside in replay.aside {

@@ -11,7 +11,6 @@ import MQTTCodec
 struct SessionSaves {
     let shard: BrokerShard
 
-    /// The cluster has stored what `ToCluster.saves` gave it with this number.
     func sessionSaved(_ identifier: [UInt8], number: UInt64) {
         guard let moves = shard.cluster?.moves, let session = shard.sessions.find(identifier), let save = session.save,
             save.underWay == number
@@ -241,7 +240,7 @@ struct SessionSaves {
 
     private func savedReceipts(of session: Session) -> [[UInt8]] {
         [ChunkItem.steps(after: shard.clusterLogReading.stepsKnown(of: session))]
-            + shard.clusterLogReading.loggedReceipts(of: session).map { ChunkItem.receipt($0.packetIdentifier, digest: $0.digest) }
+            + shard.clusterLogReading.loggedReceipts(of: session).map { ChunkItem.receipt($0) }
     }
 
     /// In milliseconds since 1970; 0 while its client is connected.

@@ -97,7 +97,7 @@ extension SessionSaves {
     ) {
         guard filter.shareName == nil, session.expiryIntervalSeconds > 0, !port.isAway, let log = port.log,
             !log.refusesPublishers, let save = session.save, mayGive(session),
-            shard.clusterLogReading.sendsSteps(of: session, port), shard.durability != nil
+            shard.clusterLogReading.sendsSteps(of: session, port)
         else { return leaveToRecord(session) }
         // Who takes the session up gives it nothing by this subscription that was published before, as far as it has
         // come. Of the subscriptions of one packet in one turn that is said once.
@@ -105,14 +105,12 @@ extension SessionSaves {
             writeProgress(save, of: session, port)
             save.subscriptions.followProgress = true
         }
-        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
-        let partitions = port.append(SessionStep(FlowStep(kind, 0, at: place), of: session))
-        guard let dependency = shard.durability?.requireLog(besidesPacketIn: partitions) else { return leaveToRecord(session) }
-        port.stamp(dependency.serial)
+        let partitions = shard.clusterLogReading.write(kind, of: session, port, log)
+        let serial = shard.clusterLogReading.awaitLog(port, besidesPacketIn: partitions).serial
         let partition = partitions.trailingZeroBitCount
         if save.subscriptions.serial == 0 { moves.awaitingLog.append(session.identity) }
         save.subscriptions.record(
-            at: log.places.places[partition]?.sequence ?? 0, in: partition, serial: dependency.serial)
+            at: log.places.places[partition]?.sequence ?? 0, in: partition, serial: serial)
     }
 
     private func leaveToRecord(_ session: Session) {

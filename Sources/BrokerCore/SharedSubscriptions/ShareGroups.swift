@@ -35,13 +35,9 @@ struct ShareGroups {
     /// Takes the session out of a group; false if it was not in it.
     func leave(_ session: Session, _ name: GroupName) -> Bool {
         guard let membership = session.groups.remove(name) else { return false }
-        let group = membership.group
-        shard.sessionRows.forgetSubscription(membership.storeNumber)
         shard.statistics.sharedSubscriptions -= 1
-        shard.messaging.sendToOthers(.group(name, .left(sessionKey: session.key)))
-        shard.clusterMessaging.sendToCluster(name.filter, isWanted: false)
-        removeMember(session.key, from: group)
-        shard.clusterDispatching.sendGroup(name)
+        removeMember(session.key, from: membership.group)
+        shard.lifecycle.sendLeft(membership, by: session.key)
         return true
     }
 
@@ -71,17 +67,15 @@ struct ShareGroups {
         return Array(memberships.dropFirst(told))
     }
 
-    /// The session leaves its groups, and keeps what they have given it.
-    func exportGroups(of session: Session) {
+    /// The session leaves its groups, and keeps what they have given it: they need not choose anybody in its place.
+    func forgetGroups(of session: Session) {
         guard !session.groups.isEmpty else { return }
         let memberships = session.groups
         session.groups.removeAll()
         shard.statistics.sharedSubscriptions -= memberships.count
         for membership in memberships {
-            shard.messaging.sendToOthers(.group(membership.name, .left(sessionKey: session.key)))
-            shard.clusterMessaging.sendToCluster(membership.name.filter, isWanted: false)
             removeMember(session.key, from: membership.group)
-            shard.clusterDispatching.sendGroup(membership.name)
+            shard.lifecycle.sendLeft(membership, by: session.key)
         }
     }
 

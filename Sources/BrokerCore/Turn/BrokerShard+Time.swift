@@ -140,12 +140,12 @@ extension Limits {
 /// go.
 extension BrokerShard {
     /// A time of the shard's clock in milliseconds since 1970.
-    func wallClock(_ time: UInt64) -> UInt64 {
+    public func wallClock(_ time: UInt64) -> UInt64 {
         time == Message.neverExpires ? MessageParts.never : time &+ settings.wallClockOffsetMilliseconds
     }
 
     /// A time in milliseconds since 1970 on the shard's clock; what is past is due now.
-    func shardClock(_ time: UInt64) -> UInt64 {
+    public func shardClock(_ time: UInt64) -> UInt64 {
         guard time != MessageParts.never else { return Message.neverExpires }
         return time < settings.wallClockOffsetMilliseconds ? 0 : time &- settings.wallClockOffsetMilliseconds
     }

@@ -62,13 +62,13 @@ public struct GroupDispatch: Sendable {
     /// The nodes that dispatch it when they read it in the log.
     public var logged: [LoggedShare]
     /// Of what was passed on by the log: what it was there before, so that this is not dispatched again.
-    public var before = MessageName.none
+    public var before: MessageName
     /// Whether all others have had it before: it is for these groups alone. A node that takes another one's part over
     /// passes on to its own members what has not gone from one node to another.
     public var isPassedOn: Bool { hops > 0 || before != .none }
 
-    public init(shares: [GroupShare], hops: UInt8, logged: [LoggedShare] = []) {
-        (self.shares, self.hops, self.logged) = (shares, hops, logged)
+    public init(shares: [GroupShare] = [], hops: UInt8 = 0, logged: [LoggedShare] = [], before: MessageName = .none) {
+        (self.shares, self.hops, self.logged, self.before) = (shares, hops, logged, before)
     }
 }
 

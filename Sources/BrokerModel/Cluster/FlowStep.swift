@@ -129,9 +129,6 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
 
     package var partition: Int { Int(rawValue & 0xff) }
 
-    /// The record's number, if that is not before `place`; else one far behind that.
-    package func sequence(from place: UInt64) -> UInt64 { place + (rawValue >> 28 &- place) & Self.recordBits }
-
     /// The record's number, which is before `place` or not far behind it.
     package func sequence(near place: UInt64) -> UInt64 {
         let ahead = (rawValue >> 28 &- place) & Self.recordBits
@@ -183,13 +180,9 @@ public struct LogPositions: Equatable, Sendable {
     /// These places where they are of the same stream as the other ones, else the other ones.
     package func fitted(to other: LogPositions) -> LogPositions {
         var fitted = other
-        for index in other.places.indices where index < places.count {
-            guard let mine = places[index] else { continue }
-            guard let others = other.places[index] else {
-                fitted.places[index] = mine
-                continue
-            }
-            if mine.stream == others.stream { fitted.places[index] = mine }
+        for (index, mine) in places.enumerated() where index < other.places.count {
+            guard let mine else { continue }
+            if other.places[index].map({ $0.stream == mine.stream }) ?? true { fitted.places[index] = mine }
         }
         return fitted
     }
@@ -197,13 +190,10 @@ public struct LogPositions: Equatable, Sendable {
     /// The later of both, partition by partition; of other streams its own.
     package func later(_ other: LogPositions) -> LogPositions {
         var later = self
-        for index in places.indices where index < other.places.count {
-            guard let others = other.places[index] else { continue }
-            guard let mine = places[index] else {
-                later.places[index] = others
-                continue
-            }
-            if mine.stream == others.stream, others.sequence > mine.sequence { later.places[index] = others }
+        for (index, others) in other.places.enumerated() where index < places.count {
+            guard let others else { continue }
+            let isLater = places[index].map { $0.stream == others.stream && $0.sequence < others.sequence } ?? true
+            if isLater { later.places[index] = others }
         }
         return later
     }
@@ -224,12 +214,9 @@ public struct LogPositions: Equatable, Sendable {
     /// The earlier of both, partition by partition; of a partition that only one of them knows, that.
     package func earlier(_ other: LogPositions) -> LogPositions {
         var earlier = self
-        for index in places.indices {
-            guard let mine = places[index], index < other.places.count, let others = other.places[index] else {
-                if places[index] == nil, index < other.places.count { earlier.places[index] = other.places[index] }
-                continue
-            }
-            if others.sequence < mine.sequence { earlier.places[index] = others }
+        for (index, others) in other.places.enumerated() where index < places.count {
+            guard let others else { continue }
+            if places[index].map({ others.sequence < $0.sequence }) ?? true { earlier.places[index] = others }
         }
         return earlier
     }

@@ -1,5 +1,3 @@
-public import MQTTCodec
-
 /// The will of a connection as the cluster has it, so that it is published once when that has ended without DISCONNECT,
 /// whatever becomes of its node.
 public struct SavedWill: Hashable, Sendable {
@@ -13,40 +11,9 @@ public struct SavedWill: Hashable, Sendable {
     /// If it is to be retained: whose it is, a `StoredOrigin`; else empty.
     public var origin: [UInt8]
 
-    /// One whose message is an entry already.
+    /// A will whose message is such an entry.
     public init(name: WillName, delayInterval: UInt32, message: [UInt8], origin: [UInt8] = []) {
         (self.name, self.delayInterval, self.message, self.origin) = (name, delayInterval, message, origin)
-    }
-
-    /// The will of a client.
-    ///
-    /// - Parameters:
-    ///   - name: tells it from others.
-    ///   - delayInterval: in seconds.
-    ///   - topic: its topic name.
-    ///   - properties: those that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
-    ///   - payload: its payload.
-    ///   - qos: its QoS.
-    ///   - retain: whether it is to be retained.
-    ///   - messageExpiryInterval: seconds from when it is published; nil for ever.
-    ///   - publisher: stands for the Client Identifier, on all nodes alike.
-    ///   - origin: if it is to be retained: whose it is.
-    public init(
-        name: WillName, delayInterval: UInt32 = 0, topic: [UInt8], properties: [UInt8] = [], payload: [UInt8], qos: QoS,
-        retain: Bool = false, messageExpiryInterval: UInt32? = nil, publisher: UInt64 = 0, origin: [UInt8] = []
-    ) {
-        self.init(name: name, delayInterval: delayInterval, message: [], origin: origin)
-        topic.withUnsafeBytes { topic in
-            properties.withUnsafeBytes { properties in
-                payload.withUnsafeBytes { payload in
-                    var logged = LogMessage(
-                        topic: topic, properties: properties, payload: payload, qos: qos, retain: retain,
-                        millisecondsLeft: messageExpiryInterval.map { UInt64($0) * 1000 })
-                    logged.publisher = publisher
-                    message = logged.entry
-                }
-            }
-        }
     }
 
     /// Whether the will is to be retained.

@@ -27,7 +27,9 @@ extension ShardLoop {
             cluster.participant?.received(message)
             return
         }
-        if let batch = message.batch { backlog.add(batch.cost, from: index, to: speaker.index) }
+        if case .shard(_, let message) = message, let batch = message.batch {
+            backlog.add(batch.cost, from: index, to: speaker.index)
+        }
         speaker.mailbox.post(.gateway(message))
     }
 
@@ -94,18 +96,5 @@ extension ShardLoop {
         guard cluster.recordsTaken.byteCount > 0, shard.takesLog else { return }
         postToGateway(.recordsTaken(byteCount: cluster.recordsTaken.byteCount, illegible: cluster.recordsTaken.illegible))
         cluster.recordsTaken = (0, 0)
-    }
-}
-
-extension ToGateway {
-    /// The messages of clients that it brings.
-    var batch: ShardMessageBatch? {
-        switch self {
-        case .shard(_, let message): message.batch
-        case .groupsTaken, .recordsTaken, .recordsReplayed, .spans, .dispatched, .incarnationEnded, .incarnationBegun, .report,
-            .access,
-            .summary, .unsynced, .credentials, .ask, .answer, .nats:
-            nil
-        }
     }
 }

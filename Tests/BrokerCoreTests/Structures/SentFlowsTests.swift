@@ -113,16 +113,6 @@ import Testing
         #expect(!seen.contains(.none))
     }
 
-    @Test(arguments: [0, 1 << 36, 5 << 36 + 77] as [UInt64])
-    func `a record is found from a place on, also where the number's bits end`(
-        base: UInt64
-    ) {
-        let some = name(base + 10)
-        #expect(some.sequence(from: base + 10) == base + 10 && some.sequence(from: base + 3) == base + 10)
-        // One that stands before the place is nowhere behind it.
-        #expect(some.sequence(from: base + 11) > base + 1 << 35)
-    }
-
     @Test func `of a message that got another identifier since, the first one says nothing`() {
         let again: [(FlowStep.Kind, UInt16)] = [(.sent(name(1)), 5), (.sent(name(1)), 3)]
         #expect(settled(again).unfinished == [SentFlows.Unfinished(name: name(1), packetIdentifier: 3)])

@@ -222,9 +222,15 @@ final class PlayedCoordinator {
     }
 
     static func will(_ epoch: UInt64, _ number: UInt64, delay: UInt32 = 0, retain: Bool = false) -> SavedWill {
-        SavedWill(
-            name: WillName(epoch: epoch, number: number), delayInterval: delay, topic: Array("t".utf8),
-            payload: [UInt8(number)], qos: .atLeastOnce, retain: retain, publisher: 7)
+        let message = [UInt8(ascii: "t"), UInt8(number)].withUnsafeBytes { bytes in
+            let (topic, payload) = (UnsafeRawBufferPointer(rebasing: bytes[..<1]), UnsafeRawBufferPointer(rebasing: bytes[1...]))
+            var message = LogMessage(
+                topic: topic, properties: UnsafeRawBufferPointer(rebasing: bytes[..<0]), payload: payload, qos: .atLeastOnce,
+                retain: retain)
+            message.publisher = 7
+            return message.entry
+        }
+        return SavedWill(name: WillName(epoch: epoch, number: number), delayInterval: delay, message: message)
     }
 
     static func numbers(_ orders: [FromCluster]) -> [UInt64] {
