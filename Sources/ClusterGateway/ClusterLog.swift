@@ -481,9 +481,7 @@ extension ClusterLog: Cluster.LogSink {
     func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64) {
         lastRequest += 1
         let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
-        guard let request = JetStreamRequest.publish(partitions[partition].subject, expectation, payload: record) else {
-            preconditionFailure("an identifier has no line break")
-        }
+        let request = JetStreamRequest.publish(partitions[partition].subject, expectation, payload: record)
         do throws(NATSRefusal) {
             try connection.request(request, token: Asker.log.token(lastRequest), within: Limits.logAnswerMillisecondsMax)
             asked[lastRequest] = (partition, queue, number)

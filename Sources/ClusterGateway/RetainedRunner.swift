@@ -187,7 +187,7 @@ final class RetainedRunner: RetainedSink {
         var expectation = JetStreamRequest.Expectation(messageIdentifier: "\(node)-r-\(change.number)")
         expectation.timeToLiveSeconds = change.secondsToLive
         if change.isOffer { expectation.lastSubjectSequence = 0 }
-        guard let request = JetStreamRequest.publish(subject, expectation, payload: change.record) else { return }
+        let request = JetStreamRequest.publish(subject, expectation, payload: change.record)
         do throws(NATSRefusal) {
             try connection.request(
                 request, token: Asker.retained.token(change.number), within: Limits.retainedAnswerMillisecondsMax)

@@ -39,12 +39,17 @@ import Testing
             session.advance(now: now)
         }
 
+        /// Goes until the server is to say who it is.
+        func greet() {
+            if session.state == .idle { session.start(now: now) }
+            session.connected(now: now)
+            _ = effects()
+        }
+
         /// Goes until messages flow; returns the first output.
         @discardableResult
         func join(_ info: String = NATSSessionTests.info()) -> String {
-            if session.state == .idle { session.start(now: now) }
-            _ = effects()
-            session.connected(now: now)
+            greet()
             say(info)
             let output = output()
             say("PONG\r\n")
@@ -93,8 +98,7 @@ import Testing
         let played = try Played(login: .token("old"))
         played.session.renew(login: .token("older"), requiresTLS: false, now: played.now)
         #expect(played.effects().isEmpty)
-        played.session.start(now: played.now)
-        played.session.connected(now: played.now)
+        played.greet()
         played.say(Self.info() + "-ERR 'Authorization Violation'\r\n")
         played.session.ended("closed", now: played.now)
         guard case .pausing = played.session.state else { return #expect(Bool(false), "it does not pause") }
@@ -125,9 +129,7 @@ import Testing
 
     @Test func `an old server is left, and it is said which would do`() throws {
         let played = try Played()
-        played.session.start(now: played.now)
-        played.session.connected(now: played.now)
-        _ = played.effects()
+        played.greet()
         played.say(Self.info(version: "2.9.10"))
         let effects = played.effects()
         #expect(effects == [.hangUp, .away(reason: "nats://a:4222: it is nats-server 2.9.10; 2.11.0 or newer is needed")])
@@ -135,8 +137,7 @@ import Testing
 
     @Test func `a login that is refused is told in the server's words`() throws {
         let played = try Played()
-        played.session.start(now: played.now)
-        played.session.connected(now: played.now)
+        played.greet()
         played.say(Self.info())
         played.say("-ERR 'Authorization Violation'\r\n")
         _ = played.effects()
@@ -180,9 +181,7 @@ import Testing
     func `what is no NATS server is told by its first words`(_ said: String, _ shown: String) throws {
         for ends in [true, false] {
             let played = try Played()
-            played.session.start(now: played.now)
-            played.session.connected(now: played.now)
-            _ = played.effects()
+            played.greet()
             played.say(said)
             if ends { played.session.ended("end of stream", now: played.now) } else { played.wait(Limits.joinMillisecondsMax) }
             let (effects, reason) = (played.effects(), "nats://a:4222: it is not a NATS server: it begins with \"\(shown)\"")
@@ -192,9 +191,7 @@ import Testing
 
     @Test func `who takes a connection and says nothing may be another service`() throws {
         let played = try Played()
-        played.session.start(now: played.now)
-        played.session.connected(now: played.now)
-        _ = played.effects()
+        played.greet()
         played.wait(Limits.joinMillisecondsMax)
         guard case .away(let reason)? = played.effects().last else { return #expect(Bool(false), "it waits") }
         #expect(reason.contains("a NATS server says INFO at once: it may be another service"))
@@ -203,9 +200,7 @@ import Testing
     @Test(arguments: ["-ERR 'maximum connections exceeded'\r\n", "INFO {\"serv", "in"])
     func `a NATS server that ends the connection early is one`(_ said: String) throws {
         let played = try Played()
-        played.session.start(now: played.now)
-        played.session.connected(now: played.now)
-        _ = played.effects()
+        played.greet()
         played.say(said)
         played.session.ended("end of stream", now: played.now)
         guard case .away(let reason)? = played.effects().first else { return #expect(Bool(false), "it waits") }
@@ -280,25 +275,19 @@ import Testing
 
     @Test func `TLS is put on before anything is said, if either side wants it`() throws {
         let played = try Played()
-        played.session.start(now: played.now)
-        played.session.connected(now: played.now)
-        _ = played.effects()
+        played.greet()
         played.say(Self.info(",\"tls_required\":true"))
         #expect(played.effects() == [.secure(try ServerAddress(reading: "nats://a"))])
         #expect(played.output().contains("\"tls_required\":true"))
         let wanting = try Played(["tls://a"])
-        wanting.session.start(now: wanting.now)
-        wanting.session.connected(now: wanting.now)
-        _ = wanting.effects()
+        wanting.greet()
         wanting.say(Self.info())
         #expect(wanting.effects().last == .away(reason: "tls://a:4222: TLS is required, and the server has none"))
     }
 
     @Test func `what comes behind INFO in clear is not believed where TLS is wanted`() throws {
         let played = try Played()
-        played.session.start(now: played.now)
-        played.session.connected(now: played.now)
-        _ = played.effects()
+        played.greet()
         played.say(Self.info(",\"tls_required\":true") + "PONG\r\nMSG martlet.a 9 2\r\nno\r\n")
         #expect(played.effects() == [.secure(try ServerAddress(reading: "nats://a"))])
         #expect(!played.session.isReady && played.heard.isEmpty)
@@ -330,8 +319,7 @@ import Testing
         let played = try Played(login: .key(key))
         #expect(played.join(Self.info(",\"nonce\":\"abc\"")).contains("\"nkey\":\"\(key.publicKey)\",\"sig\":\""))
         let without = try Played(login: .key(key))
-        without.session.start(now: without.now)
-        without.session.connected(now: without.now)
+        without.greet()
         without.say(Self.info())
         guard case .away(let reason)? = without.effects().last else { return #expect(Bool(false), "it goes on") }
         #expect(reason.contains("no nonce"))

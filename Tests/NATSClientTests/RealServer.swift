@@ -96,17 +96,15 @@ final class Talk: LoopTurn, NATSListener {
     }
 
     /// Asks, and returns the answer.
-    func ask(_ request: JetStreamRequest?) throws -> NATSAnswer {
-        let request = try #require(request)
+    func ask(_ request: JetStreamRequest) throws -> NATSAnswer {
         lastToken += 1
         let token = lastToken
-        try connection.request(
-            request.subject, headers: request.headers, payload: request.payload, token: token, within: 10_000)
+        try connection.request(request, token: token, within: 10_000)
         try until("\(request.subject) is answered") { self.answers[token] != nil }
         return try #require(answers[token])
     }
 
-    func message(_ request: JetStreamRequest?) throws -> ReceivedMessage {
+    func message(_ request: JetStreamRequest) throws -> ReceivedMessage {
         let answer = try ask(request)
         guard case .message(let message) = answer else { throw WireError(description: "no message but \(answer)") }
         return message

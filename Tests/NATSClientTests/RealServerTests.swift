@@ -104,10 +104,10 @@ struct RealServerTests {
                 #expect(try JetStreamAnswer.sequence(acknowledgedBy: try talk.message(request)) == UInt64(number))
             }
         }
-        let consumer = ConsumerConfiguration(name: "c", startSequence: 2)
-        _ = try JetStreamAnswer.members(try talk.message(.create(consumer, ofStream: "S")))
+        let consumer = JetStreamRequest.create(consumer: "c", ofStream: "S", from: 2, inactiveThreshold: 60_000_000_000)
+        _ = try JetStreamAnswer.members(try talk.message(consumer))
         _ = talk.connection.subscribe(try #require(SubjectPattern("inbox")))
-        let next = try #require(JetStreamRequest.next(10, of: "c", ofStream: "S", expires: 500_000_000, heartbeat: 0))
+        let next = JetStreamRequest.next(10, of: "c", ofStream: "S", expires: 500_000_000, heartbeat: 0)
         try talk.connection.publish(next.subject, reply: Subject("inbox"), payload: next.payload)
         try talk.until("two messages and a status") { talk.messages.count == 3 }
         let messages = talk.takeMessages()

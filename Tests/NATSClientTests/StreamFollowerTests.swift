@@ -23,10 +23,10 @@ import Testing
                     let words = String(decoding: request.payload, as: UTF8.self)
                     let batch = words.contains("\"batch\":") ? " " + words.split { ":,".contains($0) }[1] : ""
                     return "\(request.subject.description.dropFirst("$JS.API.".count))\(batch)"
-                case .found(let first, let last): return "found \(first) \(last)"
                 case .otherReplicas(let stream, let found, let wanted): return "\(stream) has \(found) of \(wanted)"
-                case .caughtUp: return "caught up"
-                case .failed: return "failed"
+                case .news(.found(let first, let last)): return "found \(first) \(last)"
+                case .news(.caughtUp): return "caught up"
+                case .news(.failed): return "failed"
                 }
             }
         }
@@ -66,12 +66,22 @@ import Testing
             answer(#"{"config":\#(config),"created":"then","state":{"first_seq":\#(first),"last_seq":\#(last)}}"#)
         }
 
-        /// Goes until records come.
-        func join(first: Int, last: Int) {
+        /// Goes until the stream is asked for.
+        func look() {
             attach()
             _ = effects()
+        }
+
+        /// Goes until a consumer is asked for.
+        func consume(first: Int, last: Int) {
+            look()
             find(first: first, last: last)
             _ = effects()
+        }
+
+        /// Goes until records come.
+        func join(first: Int, last: Int) {
+            consume(first: first, last: last)
             answer("{}")
         }
     }
@@ -95,8 +105,7 @@ import Testing
 
     @Test func `a stream with other replicas is followed, and told of`() {
         let played = Played(from: 3)
-        played.attach()
-        _ = played.effects()
+        played.look()
         played.stream.replicas = 3
         played.find(first: 1, last: 5)
         #expect(played.effects() == ["S has 3 of 1", "found 1 5", "CONSUMER.CREATE.S.f-1"])
@@ -183,8 +192,7 @@ import Testing
     @Test(arguments: [(1, 2, 1), (1, 10, 9), (4, 10, 9), (9, 10, 9), (10, 10, 9), (1, 0, 0), (1, 1, 0)] as [(UInt64, Int, Int)])
     func `a stream that has become empty has nothing to give, from wherever it is followed`(from: UInt64, first: Int, last: Int) {
         let played = Played(from: from)
-        played.attach()
-        _ = played.effects()
+        played.look()
         played.find(first: first, last: last)
         #expect(played.effects() == ["found \(first) \(last)", "CONSUMER.CREATE.S.f-1"])
         played.answer(#"{"num_pending":0}"#)
@@ -195,10 +203,7 @@ import Testing
 
     @Test func `of what was there when the stream was found the last may have gone, which its leader is asked`() {
         let played = Played(from: 3)
-        played.attach()
-        _ = played.effects()
-        played.find(first: 1, last: 5)
-        _ = played.effects()
+        played.consume(first: 1, last: 5)
         played.answer(#"{"num_pending":0}"#)
         #expect(played.effects() == ["STREAM.MSG.GET.S", "CONSUMER.MSG.NEXT.S.f-1 4"])
         played.answer(Self.nothing, to: "_INBOX.f.1.l")
@@ -227,10 +232,7 @@ import Testing
 
     @Test func `a consumer whose server is behind is not taken for one that has nothing to give`() {
         let played = Played(from: 1)
-        played.attach()
-        _ = played.effects()
-        played.find(first: 1, last: 5)
-        _ = played.effects()
+        played.consume(first: 1, last: 5)
         played.answer(#"{"num_pending":0}"#)
         #expect(played.effects() == ["STREAM.MSG.GET.S", "CONSUMER.MSG.NEXT.S.f-1 4"])
         played.answer(#"{"message":{"subject":"s","seq":2}}"#, to: "_INBOX.f.1.l")
@@ -304,11 +306,9 @@ import Testing
             let state = #""state":{"first_seq":1,"last_seq":2}"#
             played.answer(#"{"config":\#(config),"metadata":{\#(metadata)}},"created":"\#(created)",\#(state)}"#)
             played.follower.detached()
-            played.attach()
-            _ = played.effects()
+            played.look()
         }
-        played.attach()
-        _ = played.effects()
+        played.look()
         find(#""martlet_stream":"f-1""#, at: "then")
         #expect(played.follower.identity == "f-1")
         find(#""martlet_stream":"f-1""#, at: "later")
@@ -339,8 +339,7 @@ import Testing
         played.answer(#"{"state":{"first_seq":0,"last_seq":0}}"#)
         #expect(played.effects() == ["found 0 0", "CONSUMER.CREATE.S.f-3"])
         played.follower.detached()
-        played.attach()
-        _ = played.effects()
+        played.look()
         played.answer("", headers: "503")
         #expect(played.effects() == ["failed"])
         played.wait(500)

@@ -11,9 +11,14 @@ public import Transports
 public final class FollowedStream {
     /// What whoever reads is told besides records.
     public enum News: Equatable, Sendable {
-        /// See `StreamFollower.Effect.found`.
+        /// What the stream had when it was looked at: its first and its last record, the last 0 in one that never had
+        /// any. What lies between `next` and `first` is gone. Whether it is the stream that was followed before,
+        /// `identity` tells. Follows each time that it was lost sight of, before anything that was stored meanwhile is
+        /// given.
         case found(first: UInt64, last: UInt64)
+        /// All that stood in the stream when it was found has been given.
         case caughtUp
+        /// It did not work, for this reason; it is tried again.
         case failed(String)
     }
 
@@ -87,7 +92,7 @@ public final class FollowedStream {
         perform()
     }
 
-    /// Goes on from another number; also while `tell` is called.
+    /// Goes on from another number; also while `report` is called.
     public func restart(from next: UInt64, now: UInt64) {
         follower.restart(from: next, now: now)
         if !isPerforming { perform() }
@@ -109,9 +114,7 @@ public final class FollowedStream {
             // What cannot be said is asked again when no answer has come.
             try? connection.publish(request.subject, reply: reply, headers: request.headers, payload: request.payload)
         case .otherReplicas(let stream, let replicas, let wanted): connection.found(stream, replicas: replicas, wanted: wanted)
-        case .found(let first, let last): report(.found(first: first, last: last))
-        case .caughtUp: report(.caughtUp)
-        case .failed(let reason): report(.failed(reason))
+        case .news(let news): report(news)
         }
     }
 }

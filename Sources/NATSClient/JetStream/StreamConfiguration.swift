@@ -4,19 +4,12 @@ public import JSON
 ///
 /// Times are in nanoseconds, as servers have them; 0 is for no bound.
 public struct StreamConfiguration: Sendable, Equatable {
-    public enum Discard: String, Sendable { case old, new }
-
     public var name: String
     public var subjects: [String]
     public var replicas = 1
-    public var discard = Discard.old
     public var messagesPerSubjectMax: Int64 = -1
     public var ageMax: Int64 = 0
-    /// How long a message's identifier is remembered, so that a second one is not stored.
-    public var duplicateWindow: Int64 = 120_000_000_000
-    public var allowsDirectGet = true
-    public var allowsRollup = false
-    public var deniesDelete = false
+    private var isBucket = false
     /// Whether messages may have a time to live of their own; servers have that from 2.11 on.
     public var allowsTimeToLive = false
 
@@ -29,9 +22,7 @@ public struct StreamConfiguration: Sendable, Equatable {
     public static func bucket(_ name: String) -> StreamConfiguration {
         var stream = StreamConfiguration(name: "KV_\(name)", subjects: ["$KV.\(name).>"])
         stream.messagesPerSubjectMax = 1
-        stream.discard = .new
-        stream.allowsRollup = true
-        stream.deniesDelete = true
+        stream.isBucket = true
         return stream
     }
 
@@ -43,14 +34,14 @@ public struct StreamConfiguration: Sendable, Equatable {
             object.set("num_replicas", replicas)
             object.set("storage", "file")
             object.set("retention", "limits")
-            object.set("discard", discard.rawValue)
+            object.set("discard", isBucket ? "new" : "old")
             object.set("max_bytes", -1)
             object.set("max_msgs_per_subject", messagesPerSubjectMax)
             object.set("max_age", ageMax)
-            object.set("duplicate_window", ageMax > 0 ? min(ageMax, duplicateWindow) : duplicateWindow)
-            object.set("allow_direct", allowsDirectGet)
-            object.set("allow_rollup_hdrs", allowsRollup)
-            object.set("deny_delete", deniesDelete)
+            object.set("duplicate_window", ageMax > 0 ? min(ageMax, Self.duplicateWindow) : Self.duplicateWindow)
+            object.set("allow_direct", true)
+            object.set("allow_rollup_hdrs", isBucket)
+            object.set("deny_delete", isBucket)
             if !metadata.isEmpty {
                 object.object("metadata") { members in
                     for (key, value) in metadata.sorted(by: { $0.key < $1.key }) { members.set(key, value) }
@@ -81,13 +72,13 @@ public struct StreamConfiguration: Sendable, Equatable {
         check("retention", .string("limits"))
         // A stream that keeps what it has, and takes nothing more than its bound lets it, is no other one: whoever runs
         // the servers may bound it.
-        if discard == .new { check("discard", .string(discard.rawValue)) }
+        if isBucket { check("discard", .string("new")) }
         check("max_msgs_per_subject", .integer(messagesPerSubjectMax))
-        check("allow_direct", .boolean(allowsDirectGet))
-        check("allow_rollup_hdrs", .boolean(allowsRollup))
+        check("allow_direct", .boolean(true))
+        check("allow_rollup_hdrs", .boolean(isBucket))
         check("allow_msg_ttl", .boolean(allowsTimeToLive))
         let said = found["metadata"]?.object
-        // Earlier versions have made some that say nothing.
+        // Who made it by hand has said nothing.
         for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
             guard let other = said?[key]?.string, other != value else { continue }
             differences.append("\(key) is \(other) there, and \(value) here")
@@ -101,21 +92,13 @@ public struct StreamConfiguration: Sendable, Equatable {
         found["num_replicas"]?.integer.map { Int(clamping: $0) }.flatMap { $0 == replicas ? nil : $0 }
     }
 
+    /// How long a message's identifier is remembered, so that a second one is not stored.
+    private static let duplicateWindow: Int64 = 120_000_000_000
+
     private static func text(_ value: JSONValue) -> String {
         if value == .null { return "not set" }
         var writer = JSONWriter()
         writer.add(value)
         return String(decoding: writer.bytes, as: UTF8.self)
     }
-}
-
-/// What a consumer is to give: messages of a stream, in their order, on demand, without acknowledgements.
-public struct ConsumerConfiguration: Sendable, Equatable {
-    public var name: String
-    /// The first message that is given, by its number in the stream.
-    public var startSequence: UInt64
-    /// After how many nanoseconds without a request the server forgets it.
-    public var inactiveThreshold: Int64 = 60_000_000_000
-
-    public init(name: String, startSequence: UInt64) { (self.name, self.startSequence) = (name, startSequence) }
 }

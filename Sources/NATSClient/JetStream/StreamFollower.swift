@@ -28,17 +28,9 @@ public final class StreamFollower {
     public enum Effect: Equatable, Sendable {
         /// Publish this, to be answered at `reply`.
         case ask(JetStreamRequest, reply: Subject)
-        /// What the stream had when it was looked at: its first and its last record, the last 0 in one that never had
-        /// any. What lies between `next` and `first` is gone. Whether it is the stream that was followed before,
-        /// `identity` tells. Follows each time that it was lost sight of, before anything that was stored meanwhile is
-        /// given.
-        case found(first: UInt64, last: UInt64)
         /// The stream that is there has so many replicas, and is to have another number.
         case otherReplicas(stream: String, found: Int, wanted: Int)
-        /// All that stood in the stream when it was found has been given.
-        case caughtUp
-        /// It did not work, for this reason; it is tried again.
-        case failed(String)
+        case news(FollowedStream.News)
     }
 
     enum State: Equatable {
@@ -240,44 +232,40 @@ public final class StreamFollower {
         identity = named ?? members["created"]?.string ?? identity
         let start = next ?? UInt64(last) + 1
         (next, goal) = (start, first > last ? 0 : UInt64(last))
-        effects.append(.found(first: UInt64(first), last: UInt64(last)))
-        expect(.consuming, .create(consumer(from: start), ofStream: stream.name), now: now)
-    }
-
-    private func consumer(from start: UInt64) -> ConsumerConfiguration {
-        var consumer = ConsumerConfiguration(name: consumerName, startSequence: start)
-        consumer.inactiveThreshold = 2 * Int64(Limits.followWaitMilliseconds) * 1_000_000
-        return consumer
+        effects.append(.news(.found(first: UInt64(first), last: UInt64(last))))
+        let request = JetStreamRequest.create(
+            consumer: consumerName, ofStream: stream.name, from: start,
+            inactiveThreshold: 2 * Int64(Limits.followWaitMilliseconds) * 1_000_000)
+        expect(.consuming, request, now: now)
     }
 
     private var consumerName: String { "\(name)-\(attempt)" }
 
     private static let identityKey = "martlet_stream"
 
-    private func expect(_ state: State, _ request: JetStreamRequest?, now: UInt64) {
-        guard let request else { preconditionFailure("a stream's name is a token") }
+    private func expect(_ state: State, _ request: JetStreamRequest, now: UInt64) {
         let patience = state == .consuming ? consumerPatience : Limits.followAnswerMillisecondsMax
         (self.state, deadline) = (state, now + patience)
-        effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).a".utf8))))
+        effects.append(.ask(request, reply: subject(of: .answer)))
     }
 
     private func fail(_ reason: String, now: UInt64) {
-        effects.append(.failed(reason))
+        effects.append(.news(.failed(reason)))
         attempt += 1
         (state, outstanding, deadline) = (.pausing, 0, now + Limits.followRetryMilliseconds)
     }
 
-    private enum Kind { case answer, status, rest }
+    /// What comes to the inbox besides records, by the end of its subject.
+    private enum Kind: String, CaseIterable {
+        case answer = "a"
+        case status = "r"
+        case rest = "l"
+    }
+
+    private func subject(of kind: Kind) -> Subject { Subject(checked: Array("_INBOX.\(name).\(attempt).\(kind.rawValue)".utf8)) }
 
     private func kind(of subject: UnsafeRawBufferPointer) -> Kind? {
-        let front = Array("_INBOX.\(name).\(attempt).".utf8)
-        guard subject.count == front.count + 1, subject.starts(with: front) else { return nil }
-        switch subject[front.count] {
-        case UInt8(ascii: "a"): return .answer
-        case UInt8(ascii: "r"): return .status
-        case UInt8(ascii: "l"): return .rest
-        default: return nil
-        }
+        Kind.allCases.first { subject.elementsEqual(self.subject(of: $0).bytes) }
     }
 
     private func members(_ view: MessageView) throws(JetStreamError) -> JSONMembers {
@@ -297,9 +285,8 @@ public final class StreamFollower {
             batch - outstanding, of: consumerName, ofStream: stream.name,
             expires: Int64(Limits.followWaitMilliseconds) * 1_000_000,
             heartbeat: Int64(Limits.followHeartbeatMilliseconds) * 1_000_000)
-        guard let request else { preconditionFailure("names are tokens") }
         outstanding = batch
-        effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).r".utf8))))
+        effects.append(.ask(request, reply: subject(of: .status)))
     }
 
     private func deliver(_ record: StreamRecord, _ now: UInt64, _ give: (StreamRecord) -> Void) {
@@ -322,11 +309,8 @@ public final class StreamFollower {
     /// next one on.
     private func askForRest() {
         guard goal != nil, !asksForRest, let stream, let next else { return }
-        guard let request = JetStreamRequest.get(from: next, ofStream: stream.name) else {
-            preconditionFailure("a stream's name is a token")
-        }
         asksForRest = true
-        effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).l".utf8))))
+        effects.append(.ask(.get(from: next, ofStream: stream.name), reply: subject(of: .rest)))
     }
 
     /// What cannot be read, or is no answer, is asked again with the consumer's next word.
@@ -342,7 +326,7 @@ public final class StreamFollower {
 
     private func reach() {
         goal = nil
-        effects.append(.caughtUp)
+        effects.append(.news(.caughtUp))
     }
 
     /// The consumer says something of itself, or a server for it.
@@ -367,144 +351,6 @@ public final class StreamFollower {
             fail("the consumer of stream \(stream?.name ?? "") has ended: \(words)", now: now)
         }
     }
-}
-
-/// A request to JetStream: where it goes and what it says. `JetStreamAnswer` reads what comes back.
-public struct JetStreamRequest: Sendable, Equatable {
-    public let subject: Subject
-    public let headers: MessageHeaders
-    public let payload: [UInt8]
-
-    private init?(_ subject: String, headers: MessageHeaders = MessageHeaders(), payload: [UInt8] = []) {
-        guard let subject = Subject(subject) else { return nil }
-        (self.subject, self.headers, self.payload) = (subject, headers, payload)
-    }
-
-    private init?(_ subject: String, _ members: (inout JSONWriter) -> Void) {
-        var writer = JSONWriter()
-        writer.object(members)
-        self.init(subject, payload: writer.bytes)
-    }
-
-    // MARK: Streams
-
-    /// Makes a stream or a bucket; one that is there just so is taken for it.
-    public static func create(_ stream: StreamConfiguration) -> JetStreamRequest? {
-        named(stream.name) { JetStreamRequest("\(prefix)STREAM.CREATE.\($0)", payload: stream.json.bytes) }
-    }
-
-    /// Asks for a stream's configuration and state.
-    public static func information(ofStream name: String) -> JetStreamRequest? {
-        named(name) { JetStreamRequest("\(prefix)STREAM.INFO.\($0)") }
-    }
-
-    /// Asks for a stream's configuration and state, with how many messages there are of each subject.
-    public static func information(ofStream name: String, subjects pattern: SubjectPattern) -> JetStreamRequest? {
-        named(name) { JetStreamRequest("\(prefix)STREAM.INFO.\($0)") { $0.set("subjects_filter", "\(pattern)") } }
-    }
-
-    /// Deletes the messages of a subject.
-    public static func purge(_ subject: Subject, ofStream name: String) -> JetStreamRequest? {
-        named(name) { JetStreamRequest("\(prefix)STREAM.PURGE.\($0)") { $0.set("filter", "\(subject)") } }
-    }
-
-    // MARK: Messages
-
-    /// What a message may rely on.
-    public struct Expectation: Sendable, Equatable {
-        /// Stored once, however often it comes while the stream's duplicate window lasts.
-        public var messageIdentifier: String?
-        /// The number of the last message of its subject has to be this; 0 for none.
-        public var lastSubjectSequence: UInt64?
-        /// After how many seconds it is deleted.
-        public var timeToLiveSeconds: UInt64?
-        /// Whether this is the mark of a bucket's key that is there no more.
-        public var isDeletion = false
-
-        public init(messageIdentifier: String? = nil, lastSubjectSequence: UInt64? = nil) {
-            (self.messageIdentifier, self.lastSubjectSequence) = (messageIdentifier, lastSubjectSequence)
-        }
-    }
-
-    /// Publishes into whatever stream has the subject; nil if the identifier has a line break in it.
-    public static func publish(_ subject: Subject, _ expectation: Expectation = Expectation(), payload: [UInt8])
-        -> JetStreamRequest?
-    {
-        var headers = MessageHeaders()
-        if let identifier = expectation.messageIdentifier, !headers.add("Nats-Msg-Id", identifier) { return nil }
-        if let last = expectation.lastSubjectSequence { headers.add("Nats-Expected-Last-Subject-Sequence", "\(last)") }
-        if expectation.isDeletion { headers.add("KV-Operation", "DEL") }
-        if let seconds = expectation.timeToLiveSeconds { headers.add("Nats-TTL", "\(seconds)s") }
-        return JetStreamRequest(subject, headers, payload)
-    }
-
-    private init(_ subject: Subject, _ headers: MessageHeaders, _ payload: [UInt8]) {
-        (self.subject, self.headers, self.payload) = (subject, headers, payload)
-    }
-
-    /// Asks the stream's leader for the last message of a subject, which is the newest there is. `JetStreamAnswer.last`
-    /// reads the answer.
-    public static func get(lastOf subject: Subject, ofStream name: String) -> JetStreamRequest? {
-        named(name) { JetStreamRequest("\(prefix)STREAM.MSG.GET.\($0)") { $0.set("last_by_subj", "\(subject)") } }
-    }
-
-    /// Asks the stream's leader for its first message from this number on.
-    public static func get(from sequence: UInt64, ofStream name: String) -> JetStreamRequest? {
-        named(name) {
-            JetStreamRequest("\(prefix)STREAM.MSG.GET.\($0)") {
-                $0.set("seq", max(1, sequence))
-                $0.set("next_by_subj", ">")
-            }
-        }
-    }
-
-    // MARK: Consumers
-
-    /// Makes a consumer that is kept in memory, once.
-    public static func create(_ consumer: ConsumerConfiguration, ofStream name: String) -> JetStreamRequest? {
-        named(name) { stream in
-            named(consumer.name) { consumerName in
-                JetStreamRequest("\(prefix)CONSUMER.CREATE.\(stream).\(consumerName)") { object in
-                    object.set("stream_name", name)
-                    object.set("action", "create")
-                    object.object("config") { config in
-                        config.set("name", consumer.name)
-                        config.set("ack_policy", "none")
-                        config.set("mem_storage", true)
-                        config.set("num_replicas", 1)
-                        config.set("inactive_threshold", consumer.inactiveThreshold)
-                        config.set("deliver_policy", "by_start_sequence")
-                        config.set("opt_start_seq", max(1, consumer.startSequence))
-                    }
-                }
-            }
-        }
-    }
-
-    /// Asks a consumer for messages, which come to the reply subject one by one, and a status behind them if there are
-    /// fewer. It waits for them for as many nanoseconds as `expires` says, and meanwhile says every `heartbeat`
-    /// nanoseconds that it is there.
-    public static func next(_ batch: Int, of consumer: String, ofStream name: String, expires: Int64, heartbeat: Int64)
-        -> JetStreamRequest?
-    {
-        named(name) { stream in
-            named(consumer) { consumerName in
-                JetStreamRequest("\(prefix)CONSUMER.MSG.NEXT.\(stream).\(consumerName)") { object in
-                    object.set("batch", batch)
-                    object.set("expires", expires)
-                    object.set("idle_heartbeat", heartbeat)
-                }
-            }
-        }
-    }
-
-    /// A name is one token of a subject.
-    private static func named(_ name: String, _ make: (String) -> JetStreamRequest?) -> JetStreamRequest? {
-        guard !name.utf8.contains(UInt8(ascii: ".")), Subject(name) != nil else { return nil }
-        return make(name)
-    }
-
-    private static let prefix = "$JS.API."
 }
 
 extension Limits {

@@ -295,7 +295,6 @@ public struct WireError: Error, Equatable, CustomStringConvertible {
 
 /// A server's identity and what it takes, as its INFO says.
 public struct ServerInfo: Sendable, Equatable {
-    public let serverID: String
     public let serverName: String
     public let version: ServerVersion
     /// The most bytes of a message that it takes, headers and all.
@@ -329,8 +328,7 @@ public struct ServerInfo: Sendable, Equatable {
         }
         self.version = version
         self.payloadBytesMax = Int(min(payloadBytesMax, Int64(Limits.messageBytesMax)))
-        serverID = members["server_id"]?.string ?? ""
-        serverName = members["server_name"]?.string ?? serverID
+        serverName = members["server_name"]?.string ?? members["server_id"]?.string ?? ""
         supportsHeaders = members["headers"]?.boolean ?? false
         requiresTLS = members["tls_required"]?.boolean ?? false
         offersTLS = requiresTLS || members["tls_available"]?.boolean ?? false

@@ -13,15 +13,11 @@ public struct OperationWriter: Sendable {
         end()
     }
 
-    public mutating func publish(_ subject: Subject, reply: Subject? = nil, payload: some Collection<UInt8>) {
-        publish(subject: subject.bytes, reply: reply?.bytes ?? [], payload: payload)
-    }
-
     public mutating func publish(
-        _ subject: Subject, reply: Subject? = nil, headers: MessageHeaders, payload: some Collection<UInt8>
+        _ subject: Subject, reply: Subject? = nil, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>
     ) {
         let block = headers.block
-        guard !block.isEmpty else { return publish(subject, reply: reply, payload: payload) }
+        guard !block.isEmpty else { return publish(subject: subject.bytes, reply: reply?.bytes ?? [], payload: payload) }
         bytes += "HPUB ".utf8
         bytes += subject.bytes
         if let reply { field(reply.bytes) }

@@ -153,13 +153,13 @@ final class EngineFollower {
     private var connection: EngineConnection?
     private var ticking: UInt64?
     private let give: (_ sequence: UInt64, _ payload: UnsafeRawBufferPointer) -> Void
-    private let report: (StreamFollower.Effect) -> Void
+    private let report: (FollowedStream.News) -> Void
     /// Whether it is left for another one.
     private var isOver = false
 
     init(
         _ name: String, from next: UInt64, of stream: EngineStream, give: @escaping (UInt64, UnsafeRawBufferPointer) -> Void,
-        report: @escaping (StreamFollower.Effect) -> Void
+        report: @escaping (FollowedStream.News) -> Void
     ) {
         follower = StreamFollower(name: name, from: next, batch: 8)
         (self.stream, self.give, self.report) = (stream, give, report)
@@ -202,12 +202,13 @@ final class EngineFollower {
 
     private func perform() {
         for effect in follower.takeEffects() {
-            guard case .ask(let request, let reply) = effect else {
-                report(effect)
-                continue
+            switch effect {
+            case .ask(let request, let reply):
+                guard let connection else { continue }
+                stream.ask(request, inbox: "\(reply)", by: connection) { [weak self] in self?.received($0, $1, $2, $3) }
+            case .news(let news): report(news)
+            case .otherReplicas: continue
             }
-            guard let connection else { continue }
-            stream.ask(request, inbox: "\(reply)", by: connection) { [weak self] in self?.received($0, $1, $2, $3) }
         }
         guard !isOver, let at = follower.nextDeadline, ticking != at else { return }
         ticking = at

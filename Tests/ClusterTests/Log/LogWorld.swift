@@ -182,7 +182,7 @@ final class LogNode: EngineClient, LogSink {
         switch $0 {
         case .found: hasCaughtUp = false
         case .caughtUp: hasCaughtUp = true
-        case .ask, .otherReplicas, .failed: return
+        case .failed: return
         }
     }
     private(set) var hasCaughtUp = false

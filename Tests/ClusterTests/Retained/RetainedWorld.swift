@@ -279,7 +279,7 @@ final class RetainedNode: EngineClient, RetainedSink {
             switch effect {
             case .found(_, let last): replica.found(lastSequence: last, now: clock.milliseconds, self)
             case .caughtUp: replica.caughtUp(self)
-            case .ask, .otherReplicas, .failed: return
+            case .failed: return
             }
             settle()
         }
