@@ -77,17 +77,15 @@ public struct ClusterBus {
     ///   - space: the cluster's subjects.
     ///   - worksDetached: whether interest counts as in force while there is no connection; otherwise it waits for one.
     ///   - readsLog: whether the node reads the log, so that share groups may be given what stands there.
-    ///   - filtersMax: beyond so many filters they are cut to prefixes; nil for the default.
     ///   - groupNewsBytesMax: bytes that a message tells of share groups at once; nil for the default.
     public init(
-        node: NodeID, space: SubjectSpace, worksDetached: Bool, readsLog: Bool = false, filtersMax: Int? = nil,
-        groupNewsBytesMax: Int? = nil
+        node: NodeID, space: SubjectSpace, worksDetached: Bool, readsLog: Bool = false, groupNewsBytesMax: Int? = nil
     ) {
         self.node = node
         self.space = space
         self.worksDetached = worksDetached
         self.readsLog = readsLog
-        interest = InterestTable(filtersMax: filtersMax ?? Limits.interestFiltersMax)
+        interest = InterestTable(filtersMax: Limits.interestFiltersMax)
         groups = GroupBook(newsBytesMax: groupNewsBytesMax ?? Limits.groupNewsBytesMax)
     }
 
@@ -102,7 +100,8 @@ public struct ClusterBus {
         _ = sink.subscribe(space.overflow)
         for filter in interest.asked { subscriptions[filter] = space.subjects(of: filter).map { sink.subscribe($0) } }
         tickets.interest = fences.need()
-        join(now: now, sink)
+        if listed != nil { begin(now: now, sink) }
+        settle(now: now, sink)
     }
 
     /// The connection is gone.
@@ -141,7 +140,7 @@ public struct ClusterBus {
         fences.keep(peers)
         keepGroups(sink)
         if state != .detached, all.contains(where: groups.isBehind) { _ = fences.need() }
-        if isFirst, state == .joining { join(now: now, sink) }
+        if isFirst, state == .joining { begin(now: now, sink) }
         settle(now: now, sink)
     }
 
@@ -248,20 +247,13 @@ extension ClusterBus {
     /// Takes up what a node tells of its share groups, and what it knows of those here. If the node has asked, it is
     /// answered when all shards of this node know as much.
     ///
-    /// - Parameters:
-    ///   - message: nil from a node that knows nothing of share groups.
-    ///   - reply: where to answer; empty for nowhere.
-    mutating func hear(_ nodeMessage: GroupUpdate?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
+    /// - Parameter reply: where to answer; empty for nowhere.
+    mutating func hear(_ nodeMessage: GroupUpdate, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
+        groups.heard(nodeMessage.known, of: peer)
         // Taken out, so that nothing is copied.
         var memory = memories.take(peer)
-        var news: [GroupNews] = []
-        if let nodeMessage {
-            groups.heard(nodeMessage.known, of: peer)
-            news = memory.take(nodeMessage)
-            for index in news.indices { news[index].readsLog = nodeMessage.readsLog }
-        } else {
-            groups.heardNothing(of: peer)
-        }
+        var news = memory.take(nodeMessage)
+        for index in news.indices { news[index].readsLog = nodeMessage.readsLog }
         memories[peer] = memory
         guard memory.told != memory.learned else {
             if !reply.isEmpty { answer(peer, reply, sink) }
@@ -298,13 +290,7 @@ extension ClusterBus {
 
     var peers: Set<NodeID> { (listed ?? []).union(arrived) }
 
-    /// Begins the fence that opens the bus; nothing happens until the list of nodes is known.
-    mutating func join(now: UInt64, _ sink: some BusSink) {
-        guard listed != nil else { return }
-        begin(now: now, sink)
-        settle(now: now, sink)
-    }
-
+    /// Begins the next fence. The first one on a connection opens the bus, as soon as the list of nodes is known.
     mutating func begin(now: UInt64, _ sink: some BusSink) {
         fenceVersion = groups.version
         fences.begin(peers, now: now)
@@ -323,17 +309,13 @@ extension ClusterBus {
 
     mutating func take(
         _ nodeMessage: SubjectSpace.NodeMessage, reply: UnsafeRawBufferPointer, isNobodyThere: Bool,
-        _ payload: UnsafeRawBufferPointer,
-        now: UInt64, _ sink: some BusSink
+        _ payload: UnsafeRawBufferPointer, now: UInt64, _ sink: some BusSink
     ) {
-        let told = isNobodyThere ? nil : GroupUpdate(reading: payload)
-        guard isNobodyThere || payload.isEmpty || told != nil else {
-            counters.illegible += 1
-            return
-        }
         switch nodeMessage {
         case .fence, .arrival:
-            guard case (let peer, .answer(let asked, _))? = space.nodeMessage(reply), asked == node else {
+            guard let told = GroupUpdate(reading: payload), case (let peer, .answer(let asked, _))? = space.nodeMessage(reply),
+                asked == node
+            else {
                 counters.illegible += 1
                 return
             }
@@ -350,6 +332,10 @@ extension ClusterBus {
             if isNobodyThere {
                 if fences.absent(peer, number, now: now) { arrived.remove(peer) }
             } else {
+                guard let told = GroupUpdate(reading: payload) else {
+                    counters.illegible += 1
+                    return
+                }
                 let before = groups.known(to: peer)
                 hear(told, of: peer, reply: [], sink)
                 let known = groups.known(to: peer)

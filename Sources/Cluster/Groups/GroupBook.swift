@@ -113,12 +113,6 @@ struct GroupBook {
         }
     }
 
-    /// Takes note that a node knows nothing of share groups, and need not be told of them.
-    mutating func heardNothing(of node: NodeID) {
-        lastConversation += 1
-        conversations[node] = Conversation(number: lastConversation, known: version)
-    }
-
     /// Only these are there. Forgets groups without a member of which all have heard.
     ///
     /// - Returns: their names.

@@ -76,6 +76,19 @@ private struct Node {
     }
 
     mutating func replace(with text: [UInt8]) { document.replace(base: revision, with: DocumentParts.split(text), now: 0) }
+
+    /// Reads what has come, and does what the document wants then.
+    mutating func hear(_ bucket: inout Bucket) {
+        read(bucket)
+        perform(&bucket)
+    }
+
+    /// Puts a text in the place of the one that it has, and hears what becomes of that.
+    mutating func change(to text: [UInt8], _ bucket: inout Bucket) {
+        replace(with: text)
+        perform(&bucket)
+        hear(&bucket)
+    }
 }
 
 struct SharedDocumentTests {
@@ -97,43 +110,28 @@ struct SharedDocumentTests {
         one.perform(&bucket)
         other.perform(&bucket)
         #expect(one.verdicts == [] && other.verdicts == [])
-        other.read(bucket)
-        other.perform(&bucket)
+        other.hear(&bucket)
         // What holds comes before the verdict that sends one back to it.
         #expect(other.verdicts == [.conflict] && other.text == Array("one".utf8) && other.revision == 1)
-        one.read(bucket)
-        one.perform(&bucket)
+        one.hear(&bucket)
         #expect(one.verdicts == [.stored(1)] && one.text == [])
     }
 
     @Test func `a change after another one has come is made on that`() {
         var bucket = Bucket()
         var (one, other) = nodes(&bucket)
-        one.replace(with: [1])
-        one.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
+        one.change(to: [1], &bucket)
         // The other one has not heard of it.
-        other.replace(with: [2])
-        other.perform(&bucket)
-        other.read(bucket)
-        other.perform(&bucket)
-        other.replace(with: other.text + [2])
-        other.perform(&bucket)
-        other.read(bucket)
-        other.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
+        other.change(to: [2], &bucket)
+        other.change(to: other.text + [2], &bucket)
+        one.hear(&bucket)
         #expect(other.verdicts == [.conflict, .stored(2)] && one.text == [1, 2] && one.revision == 2)
     }
 
     @Test func `a change on a number that does not hold any more is sent back at once`() {
         var bucket = Bucket()
         var (one, _) = nodes(&bucket)
-        one.replace(with: [1])
-        one.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
+        one.change(to: [1], &bucket)
         one.document.replace(base: 0, with: [[2]], now: 0)
         one.perform(&bucket)
         #expect(one.verdicts == [.stored(1), .conflict])
@@ -145,13 +143,9 @@ struct SharedDocumentTests {
         one.replace(with: [1])
         one.perform(&bucket, losesAnswers: true)
         one.document.lost()
-        other.read(bucket)
-        other.perform(&bucket)
+        other.hear(&bucket)
         for _ in 0..<later {
-            other.replace(with: other.text + [2])
-            other.perform(&bucket)
-            other.read(bucket)
-            other.perform(&bucket)
+            other.change(to: other.text + [2], &bucket)
             other.text += [2]
         }
         #expect(one.verdicts == [])
@@ -170,8 +164,7 @@ struct SharedDocumentTests {
         one.scan(bucket)
         one.perform(&bucket)
         #expect(one.verdicts == [])
-        one.read(bucket)
-        one.perform(&bucket)
+        one.hear(&bucket)
         #expect(one.verdicts == [.stored(1)])
     }
 
@@ -207,19 +200,13 @@ struct SharedDocumentTests {
     @Test func `a bucket that is gone is filled again`() {
         var bucket = Bucket()
         var (one, _) = nodes(&bucket)
-        one.replace(with: [1])
-        one.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
+        one.change(to: [1], &bucket)
         bucket = Bucket()
         one.document.lost()
         one.scan(bucket)
         #expect(one.document.isMissing)
         one.revision = 0
-        one.replace(with: [1])
-        one.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
+        one.change(to: [1], &bucket)
         #expect(one.verdicts == [.stored(1), .stored(1)])
     }
 
@@ -233,24 +220,16 @@ struct SharedDocumentTests {
         var bucket = Bucket()
         var (one, other) = nodes(&bucket)
         var whole = text(lines: 12_000)
-        one.replace(with: whole)
-        one.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
-        other.read(bucket)
-        other.perform(&bucket)
+        one.change(to: whole, &bucket)
+        other.hear(&bucket)
         #expect(other.text == whole)
         let count = bucket.entries.count
         #expect(count > 3)
         for round in 0..<3 {
             whole += Array("another \(round)\n".utf8)
             let before = bucket.last
-            one.replace(with: whole)
-            one.perform(&bucket)
-            one.read(bucket)
-            one.perform(&bucket)
-            other.read(bucket)
-            other.perform(&bucket)
+            one.change(to: whole, &bucket)
+            other.hear(&bucket)
             #expect(bucket.last - before <= 3 && bucket.entries.count <= count + 1)
             #expect(other.text == whole)
         }
@@ -268,15 +247,10 @@ struct SharedDocumentTests {
         other.replace(with: text(lines: 9000))
         one.perform(&bucket)
         other.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
-        other.read(bucket)
-        other.perform(&bucket)
+        one.hear(&bucket)
+        other.hear(&bucket)
         #expect(other.verdicts == [.conflict])
-        one.replace(with: [1])
-        one.perform(&bucket)
-        one.read(bucket)
-        one.perform(&bucket)
+        one.change(to: [1], &bucket)
         #expect(bucket.entries.map(\.name) == [""])
     }
 

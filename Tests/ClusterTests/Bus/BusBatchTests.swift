@@ -18,23 +18,13 @@ struct BusBatchTests {
     }
 
     private func collect(_ bus: inout ClusterBus, _ topic: String, _ payload: String) {
-        Array(topic.utf8).withUnsafeBytes { topic in
-            Array(payload.utf8).withUnsafeBytes { payload in
-                let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                let message = ClusterMessage(
-                    topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
-                bus.collect(message, now: 0, sink)
-            }
+        Array(payload.utf8).withUnsafeBytes { payload in
+            withMessage(Array(topic.utf8), payload) { bus.collect($0, now: 0, sink) }
         }
     }
 
     private func receive(_ bus: inout ClusterBus, _ subject: String, _ payload: [UInt8]) {
-        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        Array("martlet.c.\(subject)".utf8).withUnsafeBytes { subject in
-            payload.withUnsafeBytes {
-                bus.received(subject: subject, reply: nothing, isNobodyThere: false, payload: $0, now: 0, sink)
-            }
-        }
+        bus.receive(Array("martlet.c.\(subject)".utf8), payload, sink)
     }
 
     @Test func `what follows on a topic leaves together, and comes message by message`() {

@@ -10,12 +10,11 @@ struct BusEnvelopeTests {
         -> [UInt8]
     {
         var bytes: [UInt8] = []
-        Array(topic.utf8).withUnsafeBytes { topic in
+        Array("payload".utf8).withUnsafeBytes { payload in
             ([9, 9] as [UInt8]).withUnsafeBytes { properties in
-                Array("payload".utf8).withUnsafeBytes { payload in
-                    let message = ClusterMessage(
-                        topic: topic, properties: properties, payload: payload, qos: qos, retain: retain,
-                        expiresAt: left.map { 1000 + $0 })
+                withMessage(Array(topic.utf8), payload) { message in
+                    (message.properties, message.qos, message.retain) = (properties, qos, retain)
+                    message.expiresAt = left.map { 1000 + $0 }
                     message.encode(from: NodeID(7), sequence: 300, withTopic: withTopic, now: 1000, into: &bytes)
                 }
             }
@@ -67,13 +66,12 @@ struct BusEnvelopeTests {
 
     @Test func `who dispatches a message stands in its envelope, and no part of it is read`() {
         var bytes: [UInt8] = []
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        var message = ClusterMessage(
-            topic: none, properties: none, payload: none, qos: .atLeastOnce, retain: false, expiresAt: nil)
         let shares = [GroupShare(node: 1, number: 300), GroupShare(node: 2, number: 0)]
-        message.dispatch = GroupDispatch(shares: shares, hops: 2)
-        message.encode(from: NodeID(7), sequence: 1, withTopic: false, now: 0, into: &bytes)
-        #expect(bytes == [1, 129, 0, 0, 0, 0, 0, 0, 0, 7, 1, 2, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0])
+        withMessage([], UnsafeRawBufferPointer(start: nil, count: 0)) { message in
+            message.dispatch = GroupDispatch(shares: shares, hops: 2)
+            message.encode(from: NodeID(7), sequence: 1, withTopic: false, now: 0, into: &bytes)
+        }
+        #expect(bytes == [1, 128, 0, 0, 0, 0, 0, 0, 0, 7, 1, 2, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0xAC, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0])
         bytes.withUnsafeBytes { all in
             let dispatch = ClusterMessage.decode(all, now: 0)?.message.dispatch
             #expect(dispatch?.shares == shares && dispatch?.hops == 2)

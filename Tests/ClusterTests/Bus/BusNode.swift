@@ -119,14 +119,13 @@ final class BusNode: EngineClient, BusSink {
 
     func publish(_ topic: TopicName, _ number: UInt64) {
         for client in clients where client.filter.matches(topic) { world.received(client, number) }
-        let shares = dispatch(topic, number)
-        let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) }
-        topic.bytes.withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                var message = ClusterMessage(
-                    topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
-                message.dispatch = shares.map { GroupDispatch(shares: $0, hops: 0) }
+        collect(topic, number, dispatch(topic, number).map { GroupDispatch(shares: $0, hops: 0) })
+    }
+
+    private func collect(_ topic: TopicName, _ number: UInt64, _ dispatch: GroupDispatch?) {
+        withUnsafeBytes(of: number.bigEndian) { payload in
+            withMessage(topic.bytes, payload) { message in
+                message.dispatch = dispatch
                 bus.collect(message, now: clock.milliseconds, self)
             }
         }
@@ -201,7 +200,9 @@ final class BusNode: EngineClient, BusSink {
                 guard !others.isEmpty else { continue }
                 let (node, news) = others[clock.random.below(others.count)]
                 // In front of what it says to have learned.
-                pass(number, topic, GroupShare(node: node.rawValue, number: news.number), hops + 1)
+                let share = GroupShare(node: node.rawValue, number: news.number)
+                collect(topic, number, GroupDispatch(shares: [share], hops: hops + 1))
+                sendCollected()
             } else {
                 world.gaveUp(number)
             }
@@ -210,20 +211,6 @@ final class BusNode: EngineClient, BusSink {
 
     /// How often a message is passed on from one node to another.
     private static let hopsMax: UInt8 = 8
-
-    private func pass(_ number: UInt64, _ topic: TopicName, _ share: GroupShare, _ hops: UInt8) {
-        let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) }
-        topic.bytes.withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                var message = ClusterMessage(
-                    topic: topic, properties: none, payload: payload, qos: .atMostOnce, retain: false, expiresAt: nil)
-                message.dispatch = GroupDispatch(shares: [share], hops: hops)
-                bus.collect(message, now: clock.milliseconds, self)
-                bus.sendCollected(self)
-            }
-        }
-    }
 
     func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt) {
         learn { [self] in
@@ -264,14 +251,8 @@ final class BusNode: EngineClient, BusSink {
 
     func received(subject: String, reply: String, isNobodyThere: Bool, payload: [UInt8]) {
         guard isRunning else { return }
-        Array(subject.utf8).withUnsafeBytes { subject in
-            Array(reply.utf8).withUnsafeBytes { reply in
-                payload.withUnsafeBytes {
-                    bus.received(
-                        subject: subject, reply: reply, isNobodyThere: isNobodyThere, payload: $0, now: clock.milliseconds, self)
-                }
-            }
-        }
+        bus.receive(
+            Array(subject.utf8), reply: Array(reply.utf8), payload, isNobodyThere: isNobodyThere, now: clock.milliseconds, self)
         schedule()
     }
 
@@ -313,5 +294,34 @@ final class BusNode: EngineClient, BusSink {
         memberTickets.removeAll { $0.ticket <= ticket }
         clock.after(0) { [self] in for (_, member) in joined where isRunning && member.isThere { world.confirmed(member) } }
         clock.after(0) { [self] in for (_, client) in confirmed where isRunning && client.isSubscribed { world.confirmed(client) } }
+    }
+}
+
+/// A message of a client of QoS 0, to be changed by `body`; it is valid during the call.
+func withMessage<Result>(
+    _ topic: [UInt8], _ payload: UnsafeRawBufferPointer, _ body: (inout ClusterMessage) -> Result
+) -> Result {
+    topic.withUnsafeBytes { topic in
+        var message = ClusterMessage(
+            topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atMostOnce,
+            retain: false,
+            expiresAt: nil)
+        return body(&message)
+    }
+}
+
+extension ClusterBus {
+    /// Handles a message as `received` does.
+    mutating func receive(
+        _ subject: [UInt8], reply: [UInt8] = [], _ payload: [UInt8], isNobodyThere: Bool = false, now: UInt64 = 0,
+        _ sink: some BusSink
+    ) {
+        subject.withUnsafeBytes { subject in
+            reply.withUnsafeBytes { reply in
+                payload.withUnsafeBytes {
+                    received(subject: subject, reply: reply, isNobodyThere: isNobodyThere, payload: $0, now: now, sink)
+                }
+            }
+        }
     }
 }

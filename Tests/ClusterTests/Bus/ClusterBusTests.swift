@@ -68,39 +68,39 @@ struct ClusterBusTests {
         return bus
     }
 
-    /// The answer to what the bus has asked last.
+    private let group = ShareGroupName(shareName: Array("g".utf8), filter: Array("a".utf8))
+
+    /// The answer of a node that knows what the bus has told it with its last question.
+    ///
+    /// - Parameter members: the number that the node has given the group, and how many members it has.
     private func answer(
-        _ bus: inout ClusterBus, from node: NodeID, _ nodeMessage: [UInt8] = [], isNobodyThere: Bool = false, now: UInt64 = 0
+        _ bus: inout ClusterBus, from node: NodeID, _ members: (number: UInt32, size: GroupSize)? = nil,
+        isNobodyThere: Bool = false,
+        now: UInt64 = 0
     ) {
-        let reply = sink.replies.last { reply in
+        let question = sink.replies.lastIndex { reply in
             reply.withUnsafeBytes {
                 guard case .answer(node, _)? = space.nodeMessage($0)?.nodeMessage else { return false }
                 return true
             }
         }
-        receive(&bus, reply ?? [], nodeMessage, isNobodyThere: isNobodyThere, now: now)
-    }
-
-    private let group = ShareGroupName(shareName: Array("g".utf8), filter: Array("a".utf8))
-
-    /// What a node tells of its members of the group.
-    private func nodeMessage(_ number: UInt32, _ size: GroupSize) -> [UInt8] {
-        var nodeMessage = GroupUpdate(conversation: 1, after: 0, through: 1)
-        nodeMessage.news = [GroupNews(number: number, name: group, size: size)]
-        return nodeMessage.encoded
+        guard let question, let told = sink.payloads[question].withUnsafeBytes({ GroupUpdate(reading: $0) }) else {
+            Issue.record("\(node) was not asked")
+            return
+        }
+        var answer = GroupUpdate()
+        if let members {
+            answer = GroupUpdate(conversation: 1, after: 0, through: 1)
+            answer.news = [GroupNews(number: members.number, name: group, size: members.size)]
+        }
+        answer.known = GroupWord(conversation: told.conversation, through: told.through)
+        bus.receive(sink.replies[question], answer.encoded, isNobodyThere: isNobodyThere, now: now, sink)
     }
 
     private func receive(
-        _ bus: inout ClusterBus, _ subject: [UInt8], reply: [UInt8] = [], _ payload: [UInt8] = [], isNobodyThere: Bool = false,
-        now: UInt64 = 0
+        _ bus: inout ClusterBus, _ subject: [UInt8], reply: [UInt8] = [], _ payload: [UInt8] = GroupUpdate().encoded
     ) {
-        subject.withUnsafeBytes { subject in
-            reply.withUnsafeBytes { reply in
-                payload.withUnsafeBytes {
-                    bus.received(subject: subject, reply: reply, isNobodyThere: isNobodyThere, payload: $0, now: now, sink)
-                }
-            }
-        }
+        bus.receive(subject, reply: reply, payload, sink)
     }
 
     private enum Fate {
@@ -110,10 +110,7 @@ struct ClusterBusTests {
     }
 
     private func publish(_ bus: inout ClusterBus, _ topic: String, shares: [GroupShare]? = nil) -> Fate {
-        Array(topic.utf8).withUnsafeBytes { topic in
-            let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            var message = ClusterMessage(
-                topic: topic, properties: none, payload: none, qos: .atMostOnce, retain: false, expiresAt: nil)
+        withMessage(Array(topic.utf8), UnsafeRawBufferPointer(start: nil, count: 0)) { message in
             message.dispatch = shares.map { GroupDispatch(shares: $0, hops: 0) }
             let before = bus.counters
             bus.collect(message, now: 0, sink)
@@ -158,8 +155,8 @@ struct ClusterBusTests {
         var bus = makeBus()
         bus.live([gone, there], now: 0, sink)
         bus.attached(now: 0, sink)
-        answer(&bus, from: gone, nodeMessage(7, GroupSize(connected: 1)))
-        answer(&bus, from: there, others == 1 ? nodeMessage(9, GroupSize(away: 2)) : nodeMessage(9, GroupSize()))
+        answer(&bus, from: gone, (7, GroupSize(connected: 1)))
+        answer(&bus, from: there, (9, GroupSize(away: others == 1 ? 2 : 0)))
         bus.detached(sink)
         bus.attached(now: 1, sink)
         if others == 2 { _ = bus.members(of: group, part: 0, GroupSize(connected: 1), now: 1, sink) }
@@ -314,11 +311,8 @@ struct ClusterBusTests {
         var bus = openBus(with: [NodeID(2)])
         func message(_ sequence: UInt64, _ node: UInt64) -> [UInt8] {
             var bytes: [UInt8] = []
-            let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            let text = Array("\(sequence)".utf8)
-            text.withUnsafeBytes {
-                ClusterMessage(topic: none, properties: none, payload: $0, qos: .atMostOnce, retain: false, expiresAt: nil)
-                    .encode(from: NodeID(node), sequence: sequence, withTopic: false, now: 0, into: &bytes)
+            Array("\(sequence)".utf8).withUnsafeBytes { text in
+                withMessage([], text) { $0.encode(from: NodeID(node), sequence: sequence, withTopic: false, now: 0, into: &bytes) }
             }
             return bytes
         }

@@ -61,11 +61,4 @@ import Testing
         let news = watch.news()
         #expect(news.count == 1)
     }
-
-    @Test func `a summary says what the clock of its node shows`() throws {
-        var summary = NodeSummary(node: node)
-        summary.clock = wall
-        let read = summary.encoded.withUnsafeBytes { NodeSummary(reading: $0) }
-        #expect(read?.clock == wall)
-    }
 }

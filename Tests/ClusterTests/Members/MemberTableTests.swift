@@ -10,9 +10,14 @@ import Testing
     private func id(_ number: UInt64) -> NodeID { NodeID(number << 32 | 1) }
 
     private func summary(_ node: UInt64, _ name: String, _ change: (inout NodeSummary) -> Void = { _ in }) -> NodeSummary {
-        var summary = NodeSummary(node: id(node))
-        summary.name = name
+        var summary = summary(id(node), name)
         change(&summary)
+        return summary
+    }
+
+    private func summary(_ node: NodeID, _ name: String) -> NodeSummary {
+        var summary = NodeSummary(node: node)
+        summary.name = name
         return summary
     }
 
@@ -47,12 +52,6 @@ import Testing
 
     /// An incarnation of a node with a store of its own.
     private func run(_ incarnation: UInt32, _ store: UInt32) -> NodeID { NodeID(store: store, incarnation: incarnation) }
-
-    private func summary(_ node: NodeID, _ name: String) -> NodeSummary {
-        var summary = NodeSummary(node: node)
-        summary.name = name
-        return summary
-    }
 
     @Test func `an earlier incarnation of a node, or of this one, is no other node`() {
         var table = MemberTable(node: run(1, 1))
@@ -128,12 +127,10 @@ import Testing
             table.listed([me, id(2)], now: 0)
             table.heard(summary(2, "b") { $0.isLeaving = isLeaving }, now: 10)
             #expect(table.hasLeft(id(2)) == isLeaving)
-            var first = NodeSummary(node: again)
-            first.name = "b"
-            table.heard(first, now: 3000)
-            table.listed([me, id(2), again], now: 3000)
-            table.heard(first, now: 9000)
-            table.listed([me, id(2), again], now: 9000)
+            for now in [3000, 9000] as [UInt64] {
+                table.heard(summary(again, "b"), now: now)
+                table.listed([me, id(2), again], now: now)
+            }
             #expect(table.members.filter { !$0.isSelf }.map(\.node) == [again])
             // As long as its lease lasts.
             #expect(table.hasLeft(id(2)) == isLeaving)

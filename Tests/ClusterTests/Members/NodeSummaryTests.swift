@@ -10,7 +10,7 @@ import Testing
         (summary.startedAt, summary.clientsConnected, summary.sessions) = (1_700_000_000_000, 7, 12)
         (summary.receivedRate, summary.sentRate, summary.dropped) = (300, 900, .max)
         (summary.isDraining, summary.asks, summary.trouble) = (true, true, "the store is full")
-        summary.hasStore = true
+        (summary.hasStore, summary.clock) = (true, 1_700_000_000_000)
         return summary
     }
 
