@@ -24,18 +24,17 @@ struct ChildProcess {
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         let (reading, writing) = (ends[0], ends[1])
         defer { close(reading) }
-        let child: Result<pid_t, SystemError>
+        let identifier: pid_t
         do throws(SystemError) {
-            child = .success(
-                try spawn(words) { actions in
-                    posix_spawn_file_actions_adddup2(&actions, writing, 1)
-                    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-                })
+            identifier = try spawn(words) { actions in
+                posix_spawn_file_actions_adddup2(&actions, writing, 1)
+                posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+            }
         } catch {
-            child = .failure(error)
+            close(writing)
+            throw error
         }
         close(writing)
-        let identifier = try child.get()
         var bytes: [UInt8] = []
         while true {
             let chunk = [UInt8](unsafeUninitializedCapacity: 4096) { buffer, count in

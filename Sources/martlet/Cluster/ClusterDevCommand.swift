@@ -230,9 +230,9 @@ struct DevCluster {
     init(_ plan: DevPlan, server: NATSServerProgram, isKept: Bool) throws(DevFailure) {
         (self.plan, serverVersion, self.isKept) = (plan, server.version, isKept)
         password = String(RandomBytes.seed(), radix: 36)
-        guard let path = realpath("/proc/self/exe", nil) else { throw DevFailure("/proc/self/exe does not say where martlet is.") }
-        defer { free(path) }
-        let martlet = String(cString: path)
+        guard let martlet = SystemCall.target(ofLink: "/proc/self/exe") else {
+            throw DevFailure("/proc/self/exe does not say where martlet is.")
+        }
         let user = geteuid() == 0 ? "root" : nil
         try writeUsers()
         for (index, name) in plan.serverNames.enumerated() {
@@ -410,9 +410,12 @@ struct DevCluster {
 enum DevNodeProbe {
     /// How many other nodes a node carries messages with; nil if it carries none, or does not answer.
     static func otherNodes(httpPort: UInt16) -> Int? {
-        guard let answer = try? get("/metrics", httpPort) else { return nil }
-        guard answer.hasPrefix("HTTP/1.1 200 "), value(of: "martlet_cluster_up", in: answer) == 1 else { return nil }
-        return value(of: "martlet_cluster_other_nodes", in: answer)
+        let node = BrokerService(
+            .tcp(host: "127.0.0.1", port: httpPort, usesTLS: false), ClientLayers(), .none, patienceMilliseconds: 2000)
+        guard let answer = try? node.answer(to: ControlRequest(plain: "/metrics")), answer.status == 200 else { return nil }
+        let metrics = String(decoding: answer.body, as: UTF8.self)
+        guard value(of: "martlet_cluster_up", in: metrics) == 1 else { return nil }
+        return value(of: "martlet_cluster_other_nodes", in: metrics)
     }
 
     private static func value(of metric: String, in text: String) -> Int? {
@@ -420,16 +423,6 @@ enum DevNodeProbe {
         text.split(separator: "\n").first { $0.hasPrefix("\(metric){") }.flatMap { $0.split(separator: " ").last }.flatMap {
             Int($0)
         }
-    }
-
-    private static func get(_ path: String, _ port: UInt16) throws(BlockingChannel.Failure) -> String {
-        var channel = try BlockingChannel(to: .loopbackIPv4(port: port), ClientLayers())
-        defer { channel.close() }
-        let deadline = MonotonicClock.milliseconds() + 2000
-        var request = Array("GET \(path) HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".utf8)[...]
-        var bytes: [UInt8] = []
-        while let chunk = try channel.exchange(&request, deadline: deadline) { bytes += chunk }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }
 

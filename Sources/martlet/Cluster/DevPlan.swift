@@ -1,4 +1,4 @@
-import Glibc
+import Transports
 
 /// What runs in a cluster on trial: the configurations of its members, and the words about it.
 struct DevPlan {
@@ -119,19 +119,8 @@ struct DevPorts {
     }
 
     private static func isFree(_ port: UInt16) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        var yes: Int32 = 1
-        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        return withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 && listen(descriptor, 1) == 0
-            }
-        }
+        guard let listener = try? Listener(address: .loopbackIPv4(port: port), reusePort: false) else { return false }
+        listener.stop()
+        return true
     }
 }

@@ -249,7 +249,7 @@ public struct ControlRequest: Sendable, Equatable {
     public init(_ segments: [String]) { self.init(.get, segments) }
 
     /// Outside the API: `/readyz`.
-    init(plain path: String, query: [(String, String?)] = []) {
+    public init(plain path: String, query: [(String, String?)] = []) {
         method = .get
         target = Self.target(path, [], query)
     }
