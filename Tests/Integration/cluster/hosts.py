@@ -1,4 +1,4 @@
-"""Hosts of a cluster: a network namespace each, with a cable between every two of them that can be pulled."""
+"""Hosts of a cluster: a network namespace each, with a cable between every two of them that can be pulled; and three with a server and a node each."""
 
 import contextlib
 import ctypes
@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster.nats import NatsServer
+from cluster.site import Node
+from harness.ports import reserve_port
 
 TOOLS = ("ip", "unshare")
 _NEW_NETWORK = 0x4000_0000  # CLONE_NEWNET
@@ -90,3 +93,43 @@ def address(here: int, there: int) -> str:
     """Of a host, on its cable to another one."""
     near, far = sorted((here, there))
     return f"10.77.{10 * near + far}.{here + 1}"
+
+
+#: Servers notice within a second that a cable is pulled; nodes ask only the server of their host.
+SERVER = """
+ping_interval: "500ms"
+ping_max: 2
+cluster {{ name: tests, listen: 0.0.0.0:{port}, no_advertise: true, connect_retries: 1000, routes: [{routes}] }}
+"""
+
+
+class Halls:
+    """Three hosts with a NATS server and a node each."""
+
+    def __init__(self):
+        self.hosts = Hosts(3)
+        self.servers: list[NatsServer] = []
+        self.nodes: list[Node] = []
+
+    def start(self, program, directory: Path, lines: str = ""):
+        """lines: what the nodes' configurations have besides."""
+        port = reserve_port()
+        for number, host in enumerate(self.hosts.all):
+            routes = ", ".join(f"nats-route://{address(other, number)}:{port}" for other in range(3) if other != number)
+            self.servers.append(NatsServer(directory, f"n{number}", lines=SERVER.format(port=port, routes=routes)))
+            with host.inside():
+                self.servers[number].start(waits=False)
+            self.nodes.append(Node(program, directory, f"node{number}", self.servers[number].address, f"log_dest stderr\n{lines}"))
+        for host, node in zip(self.hosts.all, self.nodes):
+            with host.inside():
+                node.broker.start()
+
+    def end(self):
+        for host, node in zip(self.hosts.all, self.nodes):
+            with host.inside():
+                node.broker.finish()
+        for server in self.servers:
+            server.kill()
+        self.hosts.end()
+        for node in self.nodes:
+            print(f"--- log of {node.name}\n{node.broker.log[-5000:]}")

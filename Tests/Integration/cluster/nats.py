@@ -96,11 +96,23 @@ def trio(directory: Path, **options) -> list[NatsServer]:
     """Three servers that are one cluster."""
     routes = tuple(reserve_port() for _ in range(3))
     servers = [NatsServer(directory, f"n{index + 1}", routes=routes, route_port=port, **options) for index, port in enumerate(routes)]
+    start(servers)
+    return servers
+
+
+def start(servers: list[NatsServer]):
+    """Starts those that do not run, and waits until all are well."""
     for server in servers:
-        server.start(waits=False)
+        if server.process is None:
+            server.start(waits=False)
     for server in servers:
         server.is_well()
-    return servers
+
+
+def leader(servers: list[NatsServer], stream: str) -> NatsServer:
+    """The server that leads a stream."""
+    name = servers[0].request(f"$JS.API.STREAM.INFO.{stream}")["cluster"]["leader"]
+    return next(server for server in servers if server.name == name)
 
 
 def account_lines(*lines: str) -> str:

@@ -70,11 +70,23 @@ class Node:
         wait_until(lambda: self.get("/readyz")[0] == 200, f"node {self.name} is ready", 2 * PATIENCE)
         return self
 
+    def says(self, words: str):
+        """Waits until /readyz says so."""
+        wait_until(lambda: words in self.get("/readyz?verbose")[1], f"/readyz of {self.name} says {words!r}")
+
     def metric(self, name: str) -> float:
         for line in self.get("/metrics")[1].splitlines():
             if line.startswith(name):
                 return float(line.split()[-1])
         raise AssertionError(f"no metric {name}")
+
+
+def restart(nodes: list[Node]):
+    """Kills all of them at once, and starts them again."""
+    for node in nodes:
+        node.broker.kill()
+    for node in nodes:
+        node.broker.restart()
 
 
 class Site:

@@ -7,8 +7,8 @@ import threading
 import time
 
 import pytest
-from cluster.site import Site
-from cluster.test_sessions import LASTS, SHUTTING_DOWN, TAKEN_OVER, UNAVAILABLE, PatientWire
+from cluster.clients import LASTS, SHUTTING_DOWN, TAKEN_OVER, UNAVAILABLE, PatientWire, connect
+from cluster.nats import start
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PUBACK, PUBLISH, Will
 
@@ -17,13 +17,6 @@ pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeo
 #: A lease lasts 13 s from its last renewal, a second ago at most. Who begins anew waits 1.5 s.
 LEASE = 12
 names = (f"absent{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def kept(program, tmp_path_factory):
-    made = Site(program, tmp_path_factory.mktemp("absent"), keeps=True)
-    yield made
-    made.end()
 
 
 def open_to(node, name: str, clean: bool = True, **options) -> tuple[PatientWire, int, float]:
@@ -174,14 +167,10 @@ def test_without_a_majority_of_the_servers_all_clients_are_disconnected_and_come
         assert reason == UNAVAILABLE
         wire.close()
     finally:
-        for server in kept.servers[1:]:
-            server.start(waits=False)
-        for server in kept.servers:
-            server.is_well()
+        start(kept.servers)
         kept.is_whole()
-    wire = PatientWire(kept.nodes[1].port, "mqttv5")
-    present, reason = wire.connect(lasting, clean=False, properties=LASTS)
-    assert present and reason == 0
+    wire, present = connect(kept.nodes[1], lasting)
+    assert present
     wire.publish(lasting, "x", qos=1)
     assert {wire.receive().kind, wire.receive().kind} == {PUBACK, PUBLISH}
     wire.close()

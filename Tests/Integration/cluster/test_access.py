@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import http.client
 import json
 import signal
 import time
@@ -69,17 +68,8 @@ class Member:
         assert wire.connect(client or user, user=user, password=secret)[1] == 0
         return wire
 
-    def api(self, method: str, path: str, body: dict | None = None) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.node.http, timeout=PATIENCE)
-        headers = {"Authorization": "Bearer mrt_admin", "Content-Type": "application/json"}
-        connection.request(method, f"/api/martlet/v1/{path}", json.dumps(body) if body else None, headers)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, text
-
     def bans(self) -> set[str]:
-        return {ban["who"] for ban in json.loads(self.api("GET", "bans")[1])["data"]}
+        return {ban["who"] for ban in self.node.ask("bans")[1]["data"]}
 
 
 class Administrator:
@@ -190,17 +180,17 @@ def test_changes_of_two_nodes_at_once_all_count(members):
 def test_bans_are_for_all_nodes(members):
     here, there, other = members
     victim, bystander = there.login("first", "first", "victim"), there.login("first", "first", "bystander")
-    status, text = here.api("POST", "bans", {"as": "clientid", "who": "victim", "reason": "tests"})
+    status, text = here.node.ask("bans", "POST", {"as": "clientid", "who": "victim", "reason": "tests"})
     assert status == 201, text
     assert victim.receive_end() == ADMINISTRATIVE_ACTION
     for member in members:
         counts(lambda member=member: member.code("first", "first", "victim") == BANNED, f"a ban on {member.node.name}")
-    assert other.api("DELETE", "bans/clientid/victim")[0] == 204
+    assert other.node.ask("bans/clientid/victim", "DELETE")[0] == 204
     for member in members:
         counts(lambda member=member: member.code("first", "first", "victim") == 0, f"a lifted ban on {member.node.name}")
     # One that ends by itself.
     end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3))
-    assert other.api("POST", "bans", {"as": "username", "who": "brief", "until": end})[0] == 201
+    assert other.node.ask("bans", "POST", {"as": "username", "who": "brief", "until": end})[0] == 201
     for member in members:
         wait_until(lambda member=member: "brief" in member.bans(), f"{member.node.name} bans")
     for member in members:
@@ -211,17 +201,17 @@ def test_bans_are_for_all_nodes(members):
 
 def test_a_node_that_was_away_catches_up(members):
     here, _, away = members
-    assert here.api("POST", "bans", {"as": "username", "who": "lifted"})[0] == 201
+    assert here.node.ask("bans", "POST", {"as": "username", "who": "lifted"})[0] == 201
     wait_until(lambda: "lifted" in away.bans(), "the ban is there")
     away.node.broker.finish()
     assert Administrator(here).do(command="createClient", username="late", password="latepw") is None
-    assert here.api("POST", "bans", {"as": "peerhost_net", "who": "192.0.2.0/24"})[0] == 201
-    assert here.api("DELETE", "bans/username/lifted")[0] == 204
+    assert here.node.ask("bans", "POST", {"as": "peerhost_net", "who": "192.0.2.0/24"})[0] == 201
+    assert here.node.ask("bans/username/lifted", "DELETE")[0] == 204
     away.start()
     wait_until(lambda: away.code("late", "latepw") == 0, "the new client is let in")
     wait_until(lambda: away.bans() == {"192.0.2.0/24"}, "bans are as the cluster's")
     assert not Path(f"{away.file}.before-cluster").exists()
-    assert here.api("DELETE", "bans/peerhost_net/192.0.2.0%2F24")[0] == 204
+    assert here.node.ask("bans/peerhost_net/192.0.2.0%2F24", "DELETE")[0] == 204
 
 
 @pytest.fixture
@@ -250,8 +240,8 @@ def test_while_the_servers_are_away_nothing_is_changed(alone):
     error = boss.do(command="createClient", username="anna")
     assert "Nothing was changed: the cluster cannot be reached" in error
     assert boss.do(command="getClient", username="anna") == "Client not found"
-    status, text = member.api("POST", "bans", {"as": "clientid", "who": "victim"})
-    assert status == 503 and "Nothing was changed: the cluster cannot be reached" in text and not member.bans()
+    status, answer = member.node.ask("bans", "POST", {"as": "clientid", "who": "victim"})
+    assert status == 503 and "Nothing was changed: the cluster cannot be reached" in str(answer) and not member.bans()
     nats.start()
     wait_until(lambda: boss.do(command="createClient", username="anna") is None, "it is changed when they are back", 2 * PATIENCE)
 

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from cluster.clients import numbers, publish, take, text_of
 from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, Will
 from harness.waiting import PATIENCE, wait_until
 
@@ -25,23 +26,6 @@ def clients(nodes, wire_to):
     return connect
 
 
-def payload(packet) -> bytes:
-    """Of a PUBLISH of 3.1.1."""
-    length = 2 + int.from_bytes(packet.body[:2], "big") + (2 if packet.qos else 0)
-    return packet.body[length:]
-
-
-def publish(wire, topic: str, text: str, qos: int, identifier: int = 1):
-    """Publishes, with all handshakes."""
-    wire.publish(topic, text, qos=qos, identifier=identifier)
-    if qos == 1:
-        wire.receive(PUBACK)
-    if qos == 2:
-        wire.receive(PUBREC)
-        wire.acknowledge(PUBREL, identifier)
-        wire.receive(PUBCOMP)
-
-
 def test_any_node_reaches_any_other(clients):
     topic = next(topics)
     receivers = clients("mqttv311")
@@ -52,7 +36,7 @@ def test_any_node_reaches_any_other(clients):
             publish(wire, f"{topic}/{sender}/{qos}", "x", qos)
             for receiver in receivers:
                 packet = receiver.receive(PUBLISH)
-                assert (packet.topic, packet.qos, payload(packet)) == (f"{topic}/{sender}/{qos}", qos, b"x")
+                assert (packet.topic, packet.qos, text_of(packet, 4)) == (f"{topic}/{sender}/{qos}", qos, "x")
                 if qos == 1:
                     receiver.acknowledge(PUBACK, packet.identifier)
                 if qos == 2:
@@ -115,11 +99,7 @@ def test_order_of_a_publisher_holds(clients, qos):
     for number in range(300):
         sender.publish(f"{topic}/x", str(number), qos=qos, identifier=number + 1)
     for receiver in receivers:
-        for number in range(300):
-            packet = receiver.receive(PUBLISH)
-            assert payload(packet) == str(number).encode()
-            if packet.qos:
-                receiver.acknowledge(PUBACK, packet.identifier)
+        assert take(receiver, 300) == numbers(0, 300)
 
 
 def test_what_a_suback_causes_arrives(clients):

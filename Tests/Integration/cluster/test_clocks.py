@@ -18,33 +18,28 @@ def offset(node: Node, other: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def test_a_node_whose_clock_is_wrong_is_told_of(program, start_nats, tmp_path):
+def test_a_node_whose_clock_is_wrong_is_told_of(start_nats, start_node, tmp_path):
     layer = compile_layer(tmp_path, Path(__file__).with_name("wrong_clock.c"))
     server = start_nats()
     wrong = {"LD_PRELOAD": str(layer), "CLOCK_OFFSET_SECONDS": "90"}
-    nodes = [Node(program, tmp_path, name, server.address, environment=environment) for name, environment in (("right", None), ("fast", wrong))]
-    try:
-        for node in nodes:
-            node.broker.start()
-        right, fast = (node.is_ready() for node in nodes)
-        right.broker.wait_for_log(r"the clock of fast \(\w+\) is (89\.\d|90\.0) s ahead of that of this node")
-        assert 85 < offset(right, "fast") <= 90.1
-        # It is no reason to send its clients away.
-        status, text = right.get("/readyz?verbose")
-        assert status == 200 and re.search(r"^\[\+\]cluster ok: fast: its clock is \S+ s ahead of that of this node$", text, re.MULTILINE)
+    right, fast = (start_node(server.address, name=name, environment=environment) for name, environment in (("right", None), ("fast", wrong)))
+    for node in (right, fast):
+        node.is_ready()
+    right.broker.wait_for_log(r"the clock of fast \(\w+\) is (89\.\d|90\.0) s ahead of that of this node")
+    assert 85 < offset(right, "fast") <= 90.1
+    # It is no reason to send its clients away.
+    status, text = right.get("/readyz?verbose")
+    assert status == 200 and re.search(r"^\[\+\]cluster ok: fast: its clock is \S+ s ahead of that of this node$", text, re.MULTILINE)
 
-        def trouble(name: str) -> str | None:
-            return next(row["trouble"] for row in right.ask("cluster")[1]["nodes"] if row["name"] == name)
+    def trouble(name: str) -> str | None:
+        return next(row["trouble"] for row in right.ask("cluster")[1]["nodes"] if row["name"] == name)
 
-        wait_until(lambda: "its clock is" in (trouble("fast") or ""), "the list of nodes says so")
-        wait_until(lambda: trouble("right") is None, "a clock is another one's trouble")
-        # That a clock is late is believed when nothing has come faster for a while.
-        behind = r"the clock of right \(\w+\) is 90\.\d s behind that of this node"
-        wait_until(lambda: re.search(behind, fast.broker.log), "the other one says so too", 4 * PATIENCE)
-        assert -95 < offset(fast, "right") <= -89.9
-    finally:
-        for node in nodes:
-            node.broker.finish()
+    wait_until(lambda: "its clock is" in (trouble("fast") or ""), "the list of nodes says so")
+    wait_until(lambda: trouble("right") is None, "a clock is another one's trouble")
+    # That a clock is late is believed when nothing has come faster for a while.
+    behind = r"the clock of right \(\w+\) is 90\.\d s behind that of this node"
+    wait_until(lambda: re.search(behind, fast.broker.log), "the other one says so too", 4 * PATIENCE)
+    assert -95 < offset(fast, "right") <= -89.9
 
 
 def test_clocks_that_agree_are_not_told_of(start_nats, start_node):

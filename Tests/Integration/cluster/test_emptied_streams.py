@@ -1,7 +1,8 @@
 """Streams of the cluster that have become empty, or from which the last records have gone: nodes are started on them all the same."""
 
 import pytest
-from cluster.site import Node, Site
+from cluster.clients import publish
+from cluster.site import Node, restart
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PUBACK, PUBLISH
 
@@ -11,11 +12,6 @@ RETAINED = "martlet_tests_retained"
 LOG = "martlet_tests_log_0"
 SESSIONS = "KV_martlet_tests_sessions"
 STORE = "persistence true\nmartlet_cluster_partitions 1\nmartlet_cluster_session_wait 2"
-
-
-def publish(wire, topic: str, payload: str, *, retain: bool = False, properties: bytes = b""):
-    wire.publish(topic, payload, qos=1, retain=retain, properties=properties)
-    assert wire.receive(PUBACK).reason == 0
 
 
 def state(nats, stream: str) -> dict:
@@ -95,38 +91,27 @@ def test_nodes_start_when_the_retained_stream_has_become_empty(start_nats, start
     becomes_empty(nats, wire)
     wire.close()
     # One, with the other one there.
-    nodes[1].broker.kill()
-    nodes[1].broker.restart()
+    restart(nodes[1:])
     nodes[1].is_ready()
     # All, and one that is new.
-    for node in nodes:
-        node.broker.kill()
-    for node in nodes:
-        node.broker.restart()
+    restart(nodes)
     nodes.append(start_node(nats.address, store, name="third"))
     lets_in_and_retains(nodes, wire_to, "1")
 
 
 @pytest.mark.parametrize("becomes_empty", [expires, is_purged])
-def test_nodes_on_three_servers_start_when_the_retained_stream_has_become_empty(program, tmp_path, wire_to, becomes_empty):
-    site = Site(program, tmp_path, keeps=True)
-    try:
-        wire = wire_to(site.nodes[0].port)
-        wire.connect()
-        becomes_empty(site.servers[0], wire)
-        wire.close()
-        # One after the other, as for a new version; then all at once.
-        for node in site.nodes:
-            node.broker.stop()
-            node.broker.restart()
-            node.is_ready()
-        for node in site.nodes:
-            node.broker.kill()
-        for node in site.nodes:
-            node.broker.restart()
-        lets_in_and_retains(site.nodes, wire_to, "1")
-    finally:
-        site.end()
+def test_nodes_on_three_servers_start_when_the_retained_stream_has_become_empty(own, wire_to, becomes_empty):
+    wire = wire_to(own.nodes[0].port)
+    wire.connect()
+    becomes_empty(own.servers[0], wire)
+    wire.close()
+    # One after the other, as for a new version; then all at once.
+    for node in own.nodes:
+        node.broker.stop()
+        node.broker.restart()
+        node.is_ready()
+    restart(own.nodes)
+    lets_in_and_retains(own.nodes, wire_to, "1")
 
 
 def test_a_node_that_was_away_comes_back_when_what_it_missed_has_gone(start_nats, start_node, wire_to):
@@ -173,10 +158,7 @@ def test_nodes_start_and_sessions_go_on_when_log_or_records_have_become_empty(st
     arrives(nodes[1], "0")
     purge(nats, stream)
     is_emptied(nats, stream)
-    for node in nodes:
-        node.broker.kill()
-    for node in nodes:
-        node.broker.restart()
+    restart(nodes)
     for node in nodes:
         node.is_ready()
     arrives(nodes[1], "1")

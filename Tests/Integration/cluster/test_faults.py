@@ -9,29 +9,19 @@ import random
 import time
 
 import pytest
-from cluster.hosts import Hosts, address
+from cluster.clients import SEED
+from cluster.hosts import Halls
 from cluster.load import Load
-from cluster.nats import NatsServer
-from cluster.site import Node
-from harness.ports import reserve_port
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PINGREQ, PINGRESP, PUBLISH, SUBACK, Wire, frame
 
 ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "2"))
-SEED = int(os.environ.get("MARTLET_CLUSTER_SEED", "1"))
 #: Seconds: an election of JetStream's servers, and a lease that has to end.
 WHOLE = 6 * PATIENCE
 #: And longer than that lease.
 LEASE = 15
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(120 + 90 * ROUNDS)]
-
-#: Servers notice within a second that a cable is pulled; nodes ask only the server of their host.
-SERVER = """
-ping_interval: "500ms"
-ping_max: 2
-cluster {{ name: tests, listen: 0.0.0.0:{port}, no_advertise: true, connect_retries: 1000, routes: [{routes}] }}
-"""
 
 
 def arrived(wire: Wire) -> list[int]:
@@ -44,42 +34,23 @@ def arrived(wire: Wire) -> list[int]:
     return senders
 
 
-class Faults:
+class Faults(Halls):
     """The hosts with all that runs there, and what can go wrong."""
 
     def __init__(self):
-        self.hosts = Hosts(3)
-        self.servers: list[NatsServer] = []
-        self.nodes: list[Node] = []
+        super().__init__()
         self.loads: list[Load] = []
         self.topics = (f"fault{number}" for number in itertools.count())
 
     def start(self, program, directory):
-        port = reserve_port()
-        for number, host in enumerate(self.hosts.all):
-            routes = ", ".join(f"nats-route://{address(other, number)}:{port}" for other in range(3) if other != number)
-            self.servers.append(NatsServer(directory, f"n{number}", lines=SERVER.format(port=port, routes=routes)))
-            with host.inside():
-                self.servers[number].start(waits=False)
-            self.nodes.append(Node(program, directory, f"node{number}", self.servers[number].address, "log_dest stderr"))
-        for number, host in enumerate(self.hosts.all):
-            with host.inside():
-                self.nodes[number].broker.start()
+        super().start(program, directory)
         self.is_whole()
         self.loads = [Load(host, node.port, node.name) for host, node in zip(self.hosts.all, self.nodes)]
 
     def end(self):
         for load in self.loads:
             load.end()
-        for number, host in enumerate(self.hosts.all):
-            with host.inside():
-                if number < len(self.nodes):
-                    self.nodes[number].broker.finish()
-        for server in self.servers:
-            server.kill()
-        self.hosts.end()
-        for node in self.nodes:
-            print(f"--- log of {node.name}\n{node.broker.log[-5000:]}")
+        super().end()
 
     # What a client and an operator see
 

@@ -4,9 +4,8 @@ import json
 import re
 
 import pytest
-from cluster.nats import NatsServer, account_lines
-from cluster.site import Node
-from harness.ports import reserve_port
+from cluster.clients import take
+from cluster.nats import NatsServer, start, trio
 from harness.program import run
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import DISCONNECT, PUBACK, PUBLISH
@@ -45,13 +44,7 @@ def publish_until_refused(wire, topic: str, size: int, *, count: int = 400, reta
 
 
 def receive_numbers(wire, count: int) -> list[int]:
-    numbers = []
-    while len(numbers) < count:
-        packet = wire.receive(PUBLISH, 2 * PATIENCE)
-        body = packet.body[2 + len(packet.topic.encode()) + 2 :]
-        numbers.append(int(re.search(rb"(\d+) ", body)[1]))
-        wire.acknowledge(PUBACK, packet.identifier)
-    return numbers
+    return [int(text.split()[0]) for text in take(wire, count)]
 
 
 def connect(wire_to, node, name: str = "", version: str = "mqttv5", **options):
@@ -63,7 +56,7 @@ def connect(wire_to, node, name: str = "", version: str = "mqttv5", **options):
 def says(program, node, stream: str, words: str):
     """It is said where an operator looks: within a moment, not after a minute."""
     node.broker.wait_for_log(f"the servers have no room in the stream {stream}: {words}")
-    wait_until(lambda: f"[-]cluster failed: the servers have no room in the stream {stream}: {words}" in node.get("/readyz?verbose")[1], "health says it")
+    node.says(f"[-]cluster failed: the servers have no room in the stream {stream}: {words}")
     assert node.get("/readyz")[0] == 503
     assert node.metric("martlet_cluster_refusing_streams") >= 1
     shown = run(program, "ctl", "cluster", "--socket", str(node.socket)).stdout
@@ -88,7 +81,7 @@ def test_a_log_without_room_refuses_publishers_and_says_so_at_once(program, star
     assert receive_numbers(receiver, taken) == list(range(taken))
     node.broker.wait_for_log("the servers have no room")
     assert words in node.broker.log
-    wait_until(lambda: words in node.get("/readyz?verbose")[1], "health says it")
+    node.says(words)
     # The next ones are answered, or wait where they cannot be.
     again, early = connect(wire_to, node), connect(wire_to, node, "early", "mqttv311", clean=False)
     for number in range(3):
@@ -162,49 +155,34 @@ def test_retained_messages_without_room_are_refused_and_none_is_lost(program, st
 @pytest.fixture(params=[1, 3])
 def small_servers(request, tmp_path):
     """Servers whose disks are soon full."""
-    ports = tuple(reserve_port() for _ in range(request.param)) if request.param > 1 else ()
-    servers = [
-        NatsServer(tmp_path, f"n{number + 1}", routes=ports, route_port=ports[number] if ports else 0) for number in range(request.param)
-    ]
-    for server in servers:
-        text = server.configuration.read_text()
-        server.configuration.write_text(re.sub(r'store_dir: ("[^"]*")', r"store_dir: \1, max_file_store: 3MB", text))
-        server.start(waits=False)
-    for server in servers:
-        server.is_well()
+    options = {"limits": "max_file_store: 3MB"}
+    servers = trio(tmp_path, **options) if request.param == 3 else [NatsServer(tmp_path, **options).start()]
     yield servers
     for server in servers:
         server.kill()
 
 
-def test_full_disks_of_the_servers_are_named(program, small_servers, tmp_path, wire_to):
-    node = Node(program, tmp_path, "single", small_servers[0].address, STORE)
-    node.broker.start()
+def test_full_disks_of_the_servers_are_named(small_servers, start_node, wire_to):
+    node = start_node(small_servers[0].address, STORE).is_ready()
     words = "their disks are full, or what they may use of them"
-    try:
-        node.is_ready()
-        publish_until_refused(connect(wire_to, node), "a", 16_000)
-        node.broker.wait_for_log(f"the servers have no room in the stream .*: .*{words}")
-        wait_until(lambda: words in node.get("/readyz?verbose")[1], "health says it")
-        if len(small_servers) > 1:
-            # The leases fail as well, for the same reason.
-            wait_until(lambda: "this node's lease has expired" in node.broker.log, "its lease ends", 3 * PATIENCE)
-        for _ in range(100):
-            assert words in node.get("/readyz?verbose")[1]
-        assert "there is room" not in node.broker.log
-        for server in small_servers:
-            server.kill()
-            server.configuration.write_text(server.configuration.read_text().replace("3MB", "300MB"))
-        for server in small_servers:
-            server.start(waits=False)
-        node.broker.wait_for_log(f"there is room in the stream {LOG} again")
-        node.is_ready()
-        wire = connect(wire_to, node)
-        wire.publish("a", "x", qos=1)
-        assert reason(wire) == (PUBACK, 0)
-    finally:
-        node.broker.finish()
-        print(node.broker.log[-10000:])
+    publish_until_refused(connect(wire_to, node), "a", 16_000)
+    node.broker.wait_for_log(f"the servers have no room in the stream .*: .*{words}")
+    node.says(words)
+    if len(small_servers) > 1:
+        # The leases fail as well, for the same reason.
+        wait_until(lambda: "this node's lease has expired" in node.broker.log, "its lease ends", 3 * PATIENCE)
+    for _ in range(100):
+        assert words in node.get("/readyz?verbose")[1]
+    assert "there is room" not in node.broker.log
+    for server in small_servers:
+        server.kill()
+        server.configuration.write_text(server.configuration.read_text().replace("3MB", "300MB"))
+    start(small_servers)
+    node.broker.wait_for_log(f"there is room in the stream {LOG} again")
+    node.is_ready()
+    wire = connect(wire_to, node)
+    wire.publish("a", "x", qos=1)
+    assert reason(wire) == (PUBACK, 0)
 
 
 def test_what_a_bounded_log_has_discarded_is_told_once_and_counted_right(start_nats, start_node, wire_to):

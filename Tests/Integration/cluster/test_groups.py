@@ -6,8 +6,8 @@ import threading
 import time
 
 import pytest
-from cluster.site import Site
-from cluster.test_sessions import PatientWire, text_of
+from cluster import clients
+from cluster.clients import PatientWire, text_of
 from harness.waiting import wait_until
 from harness.wire import PUBACK, PUBLISH, UNSUBACK, UNSUBSCRIBE, frame
 
@@ -103,18 +103,8 @@ def test_a_member_that_goes_leaves_its_part_to_others_and_one_that_comes_has_one
     second.ping()
 
 
-@pytest.fixture
-def kept(program, tmp_path):
-    """Nodes that have stores, and so a log."""
-    made = Site(program, tmp_path, keeps=True)
-    yield made
-    made.end()
-
-
-def opened(node):
-    wire = PatientWire(node.port, "mqttv5")
-    assert wire.connect("", clean=True) == (False, 0)
-    return wire
+def opened(node) -> PatientWire:
+    return clients.connect(node, clean=True, properties=b"")[0]
 
 
 class Member(threading.Thread):
@@ -137,49 +127,22 @@ class Member(threading.Thread):
             return
 
 
-class Publisher(threading.Thread):
-    """Publishes one message after the other, and knows which ones were acknowledged."""
-
-    def __init__(self, node, topic: str, name: str):
-        super().__init__(daemon=True)
-        self.wire, self.topic, self.prefix = opened(node), topic, name
-        self.acknowledged: list[str] = []
-        self.is_ending = False
-        self.start()
-
-    def run(self):
-        for number in itertools.count(1):
-            if self.is_ending:
-                return
-            text = f"{self.prefix}{number}"
-            try:
-                self.wire.publish(self.topic, text, qos=1, identifier=number % 60_000 + 1)
-                if self.wire.receive(PUBACK) is None:
-                    return
-            except (AssertionError, OSError):
-                return
-            self.acknowledged.append(text)
-            time.sleep(0.01)  # a pace: there are three of them, for longer than a lease lasts
-
-
-def test_what_is_acknowledged_reaches_a_member_whichever_node_is_killed(kept):
-    members = [Member(node, "$share/g/jobs/#") for node in kept.nodes for _ in range(2)]
+def test_what_is_acknowledged_reaches_a_member_whichever_node_is_killed(own):
+    members = [Member(node, "$share/g/jobs/#") for node in own.nodes for _ in range(2)]
     # Of what it is given nothing is done when its node is killed.
-    members.append(Member(kept.nodes[2], "$share/g/jobs/#", acknowledges=False))
+    members.append(Member(own.nodes[2], "$share/g/jobs/#", acknowledges=False))
 
     def missing():
         wanted = {text for publisher in publishers for text in publisher.acknowledged}
         return wanted - {text for member in members for text in member.taken}
 
-    publishers = [Publisher(node, "jobs/one", f"{index}-") for index, node in enumerate(kept.nodes)]
+    publishers = [clients.Publisher(node, "jobs/one", prefix=f"{index}-", qos=1, pace=0.01) for index, node in enumerate(own.nodes)]
     time.sleep(4)
-    kept.nodes[2].broker.kill()
+    own.nodes[2].broker.kill()
     # Others choose its members until its lease has ended.
     time.sleep(18)
     for publisher in publishers:
-        publisher.is_ending = True
-    for publisher in publishers:
-        publisher.join(70)
+        publisher.end()
     counts = [len(publisher.acknowledged) for publisher in publishers]
     wait_until(lambda: not missing(), "each acknowledged message has come", 30)
     taken = [text for member in members for text in member.taken]
@@ -187,21 +150,18 @@ def test_what_is_acknowledged_reaches_a_member_whichever_node_is_killed(kept):
     assert min(counts) > 20
 
 
-def test_with_a_log_each_message_comes_once_over_all_nodes(kept):
-    members = [Member(kept.nodes[place], "$share/g/once") for place in (0, 1, 2, 2)]
-    wires = [opened(node) for node in kept.nodes]
+def test_with_a_log_each_message_comes_once_over_all_nodes(own):
+    members = [Member(own.nodes[place], "$share/g/once") for place in (0, 1, 2, 2)]
+    wires = [opened(node) for node in own.nodes]
     for number in range(120):
-        wire = wires[number // 40]
-        wire.publish("once", f"{number}", qos=1, identifier=number + 1)
-        assert wire.receive(PUBACK) is not None
+        clients.publish(wires[number // 40], "once", f"{number}")
     wait_until(lambda: sum(len(member.taken) for member in members) >= 120, "all has come")
     assert sorted(int(text) for member in members for text in member.taken) == list(range(120))
     assert [len(member.taken) for member in members] == [30] * 4
     # One that goes leaves what it has not acknowledged to another, on whatever node.
-    idle = Member(kept.nodes[1], "$share/h/left", acknowledges=False)
-    wires[0].publish("left", "it", qos=1, identifier=1)
-    assert wires[0].receive(PUBACK) is not None
-    heir = Member(kept.nodes[0], "$share/h/left")
+    idle = Member(own.nodes[1], "$share/h/left", acknowledges=False)
+    clients.publish(wires[0], "left", "it")
+    heir = Member(own.nodes[0], "$share/h/left")
     time.sleep(0.5)
     idle.wire.disconnect()
     wait_until(lambda: heir.taken == ["it"], "it has come")

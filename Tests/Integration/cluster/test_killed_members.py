@@ -13,11 +13,8 @@ import threading
 import time
 
 import pytest
-from cluster.site import Site
-from cluster.test_lost_nodes import Receiver, connect
-from cluster.test_sessions import PatientWire
+from cluster.clients import Publisher, Receiver, connect
 from harness.waiting import wait_until
-from harness.wire import PUBACK, PUBCOMP, PUBREC, PUBREL
 
 ROUNDS = int(os.environ.get("MARTLET_CLUSTER_ROUNDS", "1"))
 # Longer than a lease lasts, and the time until all have seen that it has ended.
@@ -76,54 +73,21 @@ class Member(Receiver):
         self.thread.join(70)
 
 
-class Publisher:
-    """Publishes at QoS 1 and 2 by turns, and knows what was acknowledged."""
-
-    def __init__(self, node):
-        self.acknowledged: set[str] = set()
-        self.number, self.is_ending, self.trouble = 0, False, None
-        self.wire = PatientWire(node.port, "mqttv5")
-        assert self.wire.connect("", clean=True) == (False, 0)
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self):
-        try:
-            while not self.is_ending:
-                self.number += 1
-                qos, identifier = 1 + self.number % 2, self.number % 60_000 + 1
-                self.wire.publish("work", str(self.number), qos=qos, identifier=identifier)
-                assert self.wire.receive(PUBACK if qos == 1 else PUBREC, seconds=30) is not None
-                if qos == 2:
-                    self.wire.acknowledge(PUBREL, identifier)
-                    assert self.wire.receive(PUBCOMP, seconds=30) is not None
-                self.acknowledged.add(str(self.number))
-                # What waits has to fit into the queue of a member that is away.
-                time.sleep(0.03)
-        except (AssertionError, OSError) as trouble:
-            self.trouble = trouble
-
-    def end(self):
-        self.is_ending = True
-        self.thread.join(60)
-        assert self.trouble is None
-
-
-def is_dealt_once(program, tmp_path, everybody: bool, disturb):
+def is_dealt_once(site, everybody: bool, disturb):
     """everybody: both members are on the node that is disturbed."""
-    site = Site(program, tmp_path, keeps=True)
     members: list[Member] = []
     try:
         victim = site.nodes[2]
         members = [Member(victim, "first"), Member(victim if everybody else site.nodes[1], "second")]
-        publisher = Publisher(site.nodes[0])
+        publisher = Publisher(site.nodes[0], "work", pace=0.03)
         for _ in range(ROUNDS):
             time.sleep(3)
             disturb(site)
             site.is_whole()
             time.sleep(2)
         publisher.end()
-        wanted = publisher.acknowledged
+        assert publisher.trouble is None
+        wanted = set(publisher.acknowledged)
         assert len(wanted) > 50
 
         def seen() -> list[str]:
@@ -139,7 +103,6 @@ def is_dealt_once(program, tmp_path, everybody: bool, disturb):
     finally:
         for member in members:
             member.end()
-        site.end()
 
 
 # The others by night.
@@ -147,7 +110,7 @@ CASES = [(LONG, True)] if ROUNDS == 1 else list(itertools.product((0, LONG), (Fa
 
 
 @pytest.mark.parametrize(("away", "everybody"), CASES)
-def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(program, tmp_path, away, everybody):
+def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(own, away, everybody):
     """After so many seconds."""
 
     def kill(site):
@@ -155,14 +118,14 @@ def test_each_message_comes_to_the_group_though_a_node_is_killed_and_comes_back(
         time.sleep(away)
         site.nodes[2].broker.restart()
 
-    is_dealt_once(program, tmp_path, everybody, kill)
+    is_dealt_once(own, everybody, kill)
 
 
 HANGS = [("node", False)] if ROUNDS == 1 else list(itertools.product(("node", "server"), (False, True)))
 
 
 @pytest.mark.parametrize(("what", "everybody"), HANGS)
-def test_each_message_comes_to_the_group_though_a_node_or_its_server_hangs_longer_than_its_lease(program, tmp_path, what, everybody):
+def test_each_message_comes_to_the_group_though_a_node_or_its_server_hangs_longer_than_its_lease(own, what, everybody):
     """What a server had not read when it began to hang, it reads when nobody waits for it any more."""
 
     def hang(site):
@@ -171,4 +134,4 @@ def test_each_message_comes_to_the_group_though_a_node_or_its_server_hangs_longe
         time.sleep(LONG)
         process.send_signal(signal.SIGCONT)
 
-    is_dealt_once(program, tmp_path, everybody, hang)
+    is_dealt_once(own, everybody, hang)

@@ -4,20 +4,15 @@ import itertools
 import shutil
 
 import pytest
-from cluster.site import Site
+from cluster.clients import numbers, publish, take
+from cluster.nats import leader, start
+from cluster.site import restart
 from harness.waiting import wait_until
-from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL
+from harness.wire import PUBACK, PUBLISH
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(240)]
 
 topics = (f"log{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def kept(program, tmp_path_factory):
-    made = Site(program, tmp_path_factory.mktemp("log"), keeps=True)
-    yield made
-    made.end()
 
 
 @pytest.fixture
@@ -32,44 +27,6 @@ def open_to(kept, wire_to):
     return connect
 
 
-def payload(packet) -> str:
-    return packet.body[2 + int.from_bytes(packet.body[:2], "big") + (2 if packet.qos else 0) :].decode()
-
-
-def take(wire, count: int, seconds: float = 20, text_of=payload) -> list[str]:
-    """So many messages, acknowledged to the end."""
-    texts: list[str] = []
-    unreleased = 0
-    while len(texts) < count or unreleased:
-        packet = wire.receive(seconds=seconds)
-        assert packet is not None, f"only {texts}"
-        if packet.kind == PUBLISH:
-            texts.append(text_of(packet))
-            if packet.qos == 1:
-                wire.acknowledge(PUBACK, packet.identifier)
-            elif packet.qos == 2:
-                wire.acknowledge(PUBREC, packet.identifier)
-                unreleased += 1
-        elif packet.kind == PUBREL:
-            wire.acknowledge(PUBCOMP, packet.identifier)
-            unreleased -= 1
-    return texts
-
-
-def publish(wire, topic: str, text: str, qos: int = 1, identifier: int = 1):
-    wire.publish(topic, text, qos=qos, identifier=identifier)
-    if qos == 1:
-        wire.receive(PUBACK)
-    if qos == 2:
-        wire.receive(PUBREC)
-        wire.acknowledge(PUBREL, identifier)
-        wire.receive(PUBCOMP)
-
-
-def numbers(count: int) -> list[str]:
-    return [str(number) for number in range(count)]
-
-
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("there", [0, 1, 2])
 def test_a_session_that_lasts_gets_all_in_order_also_what_came_while_it_was_away(open_to, qos, there):
@@ -79,12 +36,12 @@ def test_a_session_that_lasts_gets_all_in_order_also_what_came_while_it_was_away
     sender = open_to(there)
     for number in range(10):
         publish(sender, topic, str(number), qos, number + 1)
-    assert take(receiver, 10) == numbers(10)
+    assert take(receiver, 10) == numbers(0, 10)
     receiver.ping()
     receiver.disconnect()
     for number in range(10):
         publish(sender, topic, str(number), qos, number + 1)
-    assert take(open_to(0, f"receiver-{topic}"), 10) == numbers(10)
+    assert take(open_to(0, f"receiver-{topic}"), 10) == numbers(0, 10)
 
 
 def test_both_kinds_of_sessions_get_each_message_once(kept, open_to):
@@ -96,7 +53,7 @@ def test_both_kinds_of_sessions_get_each_message_once(kept, open_to):
     for number in range(20):
         publish(sender, f"{topic}/x", str(number))
     for receiver in receivers:
-        assert take(receiver, 20) == numbers(20)
+        assert take(receiver, 20) == numbers(0, 20)
         receiver.ping()
     wait_until(lambda: kept.nodes[2].metric("martlet_cluster_logged_messages_total") >= 20, "they are counted")
 
@@ -112,7 +69,7 @@ def test_a_node_that_is_killed_misses_nothing_and_doubles_no_qos_2(kept, open_to
         publish(sender, topic, str(number), 2, number + 1)
     kept.nodes[1].broker.restart()
     kept.is_whole()
-    assert take(open_to(1, f"receiver-{topic}"), 60) == numbers(60)
+    assert take(open_to(1, f"receiver-{topic}"), 60) == numbers(0, 60)
 
 
 def test_what_is_acknowledged_while_servers_change_their_leader_is_not_lost(kept, open_to):
@@ -120,10 +77,7 @@ def test_what_is_acknowledged_while_servers_change_their_leader_is_not_lost(kept
     receiver = open_to(0, f"receiver-{topic}")
     receiver.subscribe(topic, 1)
     sender = open_to(1)
-    leader = kept.servers[0].asks("/jsz?accounts=true&streams=true&config=true")
-    streams = leader["account_details"][0]["stream_detail"]
-    name = next(stream["cluster"]["leader"] for stream in streams if stream["name"] == "martlet_tests_log_0")
-    victim = next(server for server in kept.servers if server.name == name)
+    victim = leader(kept.servers, "martlet_tests_log_0")
     count = 200
     for number in range(count):
         if number == count // 2:
@@ -134,7 +88,7 @@ def test_what_is_acknowledged_while_servers_change_their_leader_is_not_lost(kept
         # The sender's own server may have been the one; its node goes to another.
         assert sender.receive(PUBACK, seconds=40)
         acknowledged += 1
-    assert take(receiver, count, seconds=40) == numbers(count)
+    assert take(receiver, count, seconds=40) == numbers(0, count)
     victim.start()
     kept.is_whole()
 
@@ -158,8 +112,7 @@ def test_without_a_server_no_acknowledgement_comes_until_one_is_back(start_nats,
 def test_the_log_is_the_same_when_its_servers_have_been_started_again(kept, open_to, at_once):
     """Also though nodes have been started since it was made; messages of QoS 2 would come again otherwise."""
     topic, name = next(topics), next(topics)
-    kept.nodes[0].broker.kill()
-    kept.nodes[0].broker.restart()
+    restart(kept.nodes[:1])
     kept.is_whole()
     receiver = open_to(1, name)
     receiver.subscribe(topic, 2)
@@ -168,14 +121,11 @@ def test_the_log_is_the_same_when_its_servers_have_been_started_again(kept, open
     for servers in [kept.servers] if at_once else [[server] for server in kept.servers]:
         for server in servers:
             server.kill()
-        for server in servers:
-            server.start(waits=False)
-        for server in kept.servers:
-            server.is_well()
+        start(kept.servers)
         kept.is_whole()
     # While servers choose new leaders a lease may end, which closes connections.
     texts: list[str] = []
-    for text in numbers(4)[1:]:
+    for text in numbers(1, 3):
         try:
             receiver = open_to(1, name)
             publish(open_to(2), topic, text, 2)
@@ -210,7 +160,7 @@ def test_what_is_stored_after_servers_have_lost_the_newest_records_arrives(start
     node.is_ready()
     for number in range(1, 6):
         publish(sender, "a", str(number))
-    assert take(receiver, 5) == numbers(6)[1:]
+    assert take(receiver, 5) == numbers(1, 5)
     receiver.ping()
     if restarts:
         node.broker.stop()

@@ -27,10 +27,6 @@ def reloads(node, old: str, new: str):
     return lambda pattern: wait_until(lambda: re.search(pattern, node.broker.log[before:]), f"the log says {pattern!r}")
 
 
-def says(node, words: str):
-    wait_until(lambda: words in node.get("/readyz?verbose")[1], f"/readyz says {words!r}")
-
-
 def test_a_password_that_the_servers_have_changed_is_taken_over(start_nats, start_node, wire_to):
     nats = start_nats(lines=account_lines("user: u, password: old"))
     node = start_node(nats.address, "persistence true\nmartlet_cluster_user u\nmartlet_cluster_password old").is_ready()
@@ -40,7 +36,7 @@ def test_a_password_that_the_servers_have_changed_is_taken_over(start_nats, star
     sender.connect("sender")
     rewrite(nats.configuration, "password: old", "password: new")
     nats.process.send_signal(signal.SIGHUP)
-    says(node, "Authorization Violation")
+    node.says("Authorization Violation")
     said = reloads(node, "password old", "password new")
     said("Config reloaded")
     node.is_ready()

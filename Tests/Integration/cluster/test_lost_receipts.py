@@ -9,9 +9,7 @@ import threading
 import time
 
 import pytest
-from cluster.conftest import Site
-from cluster.test_lost_nodes import connect
-from cluster.test_sessions import SEED, take5
+from cluster.clients import SEED, connect, numbers, take
 from harness.wire import PUBCOMP, PUBREC, PUBREL
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(240)]
@@ -74,30 +72,26 @@ class Flow:
             assert self.take(), "the node has closed the connection"
 
 
-def test_what_is_sent_with_qos_2_is_taken_once_though_nodes_are_killed_and_lost(program, tmp_path):
+def test_what_is_sent_with_qos_2_is_taken_once_though_nodes_are_killed_and_lost(own):
     chance = random.Random(SEED)
-    site = Site(program, tmp_path, keeps=True)
-    try:
-        receiver, _ = connect(site.nodes[0], "receiver")
-        receiver.subscribe(TOPIC, 2)
-        wire, present = connect(site.nodes[2], "sender")
-        assert not present
-        flow = Flow(wire)
-        for place, is_lost in ((2, False), (2, True), (1, False)):
-            victim = site.nodes[place]
-            killer = threading.Timer(chance.uniform(0.5, 2.5), victim.broker.kill)
-            killer.start()
-            flow.run(30)
-            killer.join()
-            assert flow.open, "nothing was under way"
-            if is_lost:
-                shutil.rmtree(victim.store)
-            else:
-                victim.broker.restart()
-            flow.go_on(site.nodes[1] if is_lost else victim, "sender")
-        flow.run(1)
-        flow.end()
-        assert flow.sent > 4 * WINDOW
-        assert take5(receiver, flow.sent) == [str(number) for number in range(flow.sent)]
-    finally:
-        site.end()
+    receiver, _ = connect(own.nodes[0], "receiver")
+    receiver.subscribe(TOPIC, 2)
+    wire, present = connect(own.nodes[2], "sender")
+    assert not present
+    flow = Flow(wire)
+    for place, is_lost in ((2, False), (2, True), (1, False)):
+        victim = own.nodes[place]
+        killer = threading.Timer(chance.uniform(0.5, 2.5), victim.broker.kill)
+        killer.start()
+        flow.run(30)
+        killer.join()
+        assert flow.open, "nothing was under way"
+        if is_lost:
+            shutil.rmtree(victim.store)
+        else:
+            victim.broker.restart()
+        flow.go_on(own.nodes[1] if is_lost else victim, "sender")
+    flow.run(1)
+    flow.end()
+    assert flow.sent > 4 * WINDOW
+    assert take(receiver, flow.sent) == numbers(0, flow.sent)

@@ -1,7 +1,6 @@
 """What an acknowledgement of the cluster says: what the servers tell of when they sync, and what a node does that wants it otherwise."""
 
 import pytest
-from cluster.nats import NatsServer
 from harness.ports import reserve_port
 from harness.waiting import wait_until
 
@@ -44,22 +43,19 @@ def test_a_server_that_syncs_now_and_then_where_that_is_not(start_nats, start_no
     nats = start_nats("n1")
     node = start_node(nats.address, f"martlet_cluster_mode synced\n{monitors(nats)}")
     knows(node, "replicated", "120s")
-    wait_until(lambda: "sync_interval: always" in node.get("/readyz?verbose")[1], "it says why it is not ready")
+    node.says("sync_interval: always")
     assert node.get("/readyz")[0] == 503
     refused = tools_for(node.port).start("mosquitto_pub", "-V", "5", "-t", "a", "-m", "x")
     assert refused.wait() != 0, "a client came in whom nothing can be promised"
 
 
-def test_monitors_are_asked_as_soon_as_a_server_is_there(start_node, tmp_path):
-    nats = NatsServer(tmp_path, "late", lines=ALWAYS)
+def test_monitors_are_asked_as_soon_as_a_server_is_there(start_nats, start_node):
+    nats = start_nats("late", begins=False, lines=ALWAYS)
     node = start_node(nats.address, f"martlet_cluster_mode synced\n{monitors(nats)}")
     knows(node, None, "unknown")
     nats.start()
-    try:
-        node.is_ready()
-        knows(node, "synced", "always")
-    finally:
-        nats.kill()
+    node.is_ready()
+    knows(node, "synced", "always")
 
 
 def test_nobody_knows(start_nats, start_node):

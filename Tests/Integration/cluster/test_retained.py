@@ -3,10 +3,11 @@
 import itertools
 
 import pytest
+from cluster import clients
 from cluster.nats import NatsServer
 from harness.program import run
 from harness.waiting import PATIENCE, wait_until
-from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBSCRIBE, Will, frame, text
+from harness.wire import PUBACK, PUBLISH, SUBSCRIBE, Will, frame, text
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(240)]
 
@@ -27,14 +28,8 @@ def connect(wire_to):
 
 
 def publish(wire, topic: str, payload: str, qos: int = 1, **options):
-    """Publishes a retained message, with all handshakes."""
-    wire.publish(topic, payload, qos=qos, retain=True, **options)
-    if qos == 1:
-        wire.receive(PUBACK)
-    if qos == 2:
-        wire.receive(PUBREC)
-        wire.acknowledge(PUBREL, 1)
-        wire.receive(PUBCOMP)
+    """A retained message."""
+    clients.publish(wire, topic, payload, qos, retain=True, **options)
 
 
 def found(connect, node, filter: str) -> dict[str, str]:

@@ -3,52 +3,26 @@
 MARTLET_CLUSTER_SEED says where clients go, and which nodes are killed when.
 """
 
-import collections
 import itertools
-import os
 import random
 import signal
 import threading
 import time
 
 import pytest
-from cluster.site import Site
-from cluster.test_log import publish, take
+from cluster.clients import LASTS, SEED, SHUTTING_DOWN, TAKEN_OVER, UNAVAILABLE, PatientWire, hop, numbers, publish, send, take, text_of
 from harness.waiting import wait_until
-from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Wire
+from harness.wire import PUBCOMP, PUBLISH, PUBREC, PUBREL
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(240)]
 
-#: Session Expiry Interval of an hour.
-LASTS = b"\x11\x00\x00\x0e\x10"
-TAKEN_OVER = 0x8E
-SHUTTING_DOWN = 0x8B
-UNAVAILABLE = 0x88
-
-
-class PatientWire(Wire):
-    """Waits for CONNACK as long as a lease may take to end."""
-
-    def receive(self, kind=None, seconds: float = 25):
-        return super().receive(kind, seconds)
-
-
-SEED = int(os.environ.get("MARTLET_CLUSTER_SEED", "1"))
-
 names = (f"moving{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def kept(program, tmp_path_factory):
-    made = Site(program, tmp_path_factory.mktemp("sessions"), keeps=True)
-    yield made
-    made.end()
 
 
 @pytest.fixture
 def open_to(kept):
     """A connected client of 5.0 on a node, with what CONNACK says of its session; one with a name has a session that lasts."""
-    wires: list[Wire] = []
+    wires: list[PatientWire] = []
 
     def connect(index: int, name: str = "", clean: bool = False):
         wire = PatientWire(kept.nodes[index].port, "mqttv5")
@@ -60,25 +34,6 @@ def open_to(kept):
     yield connect
     for wire in wires:
         wire.close()
-
-
-def numbers(first: int, count: int) -> list[str]:
-    return [str(number) for number in range(first, first + count)]
-
-
-def text_of(packet) -> str:
-    """The payload of a PUBLISH of 5.0 without properties that are longer than 127 bytes."""
-    position = 2 + int.from_bytes(packet.body[:2], "big") + (2 if packet.qos else 0)
-    return packet.body[position + 1 + packet.body[position] :].decode()
-
-
-def take5(wire, count: int, seconds: float = 20) -> list[str]:
-    return take(wire, count, seconds, text_of)
-
-
-def send(wire, topic: str, texts, qos: int = 1):
-    for text in texts:
-        publish(wire, topic, text, qos)
 
 
 def test_the_older_connection_ends_on_whatever_node_it_is(open_to):
@@ -114,16 +69,16 @@ def test_a_queue_that_waits_on_one_node_is_taken_on_another(open_to, qos):
     send(sender, f"{topic}/x", numbers(0, 500), qos)
     receiver, present = open_to(1, name)
     assert present
-    assert take5(receiver, 500) == numbers(0, 500)
+    assert take(receiver, 500) == numbers(0, 500)
     # What is published from now on comes to the new node.
     send(sender, f"{topic}/y", numbers(500, 20), qos)
-    assert take5(receiver, 20) == numbers(500, 20)
+    assert take(receiver, 20) == numbers(500, 20)
     receiver.disconnect()
     # And nothing of it is left where it was.
     receiver, present = open_to(0, name)
     assert present
     send(sender, topic, ["end"], qos)
-    assert take5(receiver, 1) == ["end"]
+    assert take(receiver, 1) == ["end"]
 
 
 def test_a_clean_start_on_another_node_leaves_nothing(open_to):
@@ -137,12 +92,12 @@ def test_a_clean_start_on_another_node_leaves_nothing(open_to):
     assert not present
     receiver.subscribe(f"{topic}/more", 1)
     send(sender, f"{topic}/more", ["1"])
-    assert take5(receiver, 1) == ["1"]
+    assert take(receiver, 1) == ["1"]
     receiver.disconnect()
     receiver, present = open_to(0, name)
     assert present
     send(sender, f"{topic}/more", ["2"])
-    assert take5(receiver, 1) == ["2"]
+    assert take(receiver, 1) == ["2"]
 
 
 def test_what_was_sent_and_not_acknowledged_comes_again_on_the_other_node(open_to):
@@ -185,114 +140,24 @@ def test_a_qos_2_message_that_was_received_is_known_on_the_other_node(open_to):
     sender.acknowledge(PUBREL, 7)
     sender.receive(PUBCOMP)
     publish(sender, topic, "end", 2, 8)
-    assert take5(receiver, 2) == ["once", "end"]
+    assert take(receiver, 2) == ["once", "end"]
 
 
-def hop(kept, name: str, topic: str, count: int, chance: random.Random, is_killed: bool = False) -> list[str]:
-    """Takes so many different messages, going from node to node; QoS 2 has to come once."""
-    got: list[str] = []
-    released: list[str] = []
-    pending: dict[int, str] = {}
-    events = collections.deque(maxlen=100_000)
-    deadline = time.monotonic() + 150 + count / 20
-    while len(set(released)) < count:
-        if time.monotonic() > deadline:
-            missing = sorted(set(numbers(0, count)) - set(released), key=int)
-            begun = {identifier: text for identifier, text in pending.items() if text in missing}
-            told = [event for event in events if event[2] in begun or event[3] in missing]
-            raise AssertionError(f"{missing} are missing, of which {begun} have begun: {told[-200:]}")
-        try:
-            index = chance.randrange(3)
-            wire = PatientWire(kept.nodes[index].port, "mqttv5")
-        except ConnectionRefusedError:
-            assert is_killed, "a node has gone"
-            continue
-        try:
-            try:
-                present, reason = wire.connect(name, clean=False, properties=LASTS)
-            except (AssertionError, OSError):
-                if not is_killed:
-                    raise
-                continue
-            if is_killed and reason == UNAVAILABLE:
-                continue
-            assert reason == 0 and present, f"{reason:#x}, session present {present}"
-            until = time.monotonic() + chance.uniform(0.05, 0.8)
-            left = chance.randrange(1, 200)
-            while time.monotonic() < until and left and len(set(released)) < count:
-                try:
-                    packet = wire.receive(seconds=max(0.01, until - time.monotonic()))
-                except TimeoutError:
-                    break
-                if packet is None and is_killed:
-                    break
-                assert packet is not None, "the node has closed the connection"
-                left -= 1
-                text = text_of(packet) if packet.kind == PUBLISH else pending.get(packet.identifier)
-                events.append((time.time(), index, packet.identifier, text, packet.kind, packet.is_duplicate))
-                if packet.kind == PUBLISH and packet.qos == 1:
-                    got.append(text_of(packet))
-                    released.append(got[-1])
-                    if chance.random() < 0.9:
-                        wire.acknowledge(PUBACK, packet.identifier)
-                elif packet.kind == PUBLISH:
-                    if packet.identifier in pending:
-                        assert packet.is_duplicate and pending[packet.identifier] == text_of(packet)
-                    else:
-                        got.append(text_of(packet))
-                        pending[packet.identifier] = got[-1]
-                    wire.acknowledge(PUBREC, packet.identifier)
-                elif packet.kind == PUBREL:
-                    if packet.identifier in pending:
-                        released.append(pending.pop(packet.identifier))
-                    wire.acknowledge(PUBCOMP, packet.identifier)
-        except OSError:
-            if not is_killed:
-                raise
-        finally:
-            wire.close()
-    return got
-
-
+@pytest.mark.parametrize("is_killed", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
-def test_who_hops_from_node_to_node_under_load_misses_nothing(kept, open_to, qos):
-    topic = name = next(names)
-    chance = random.Random(SEED * 100 + qos)
+def test_who_hops_from_node_to_node_under_load_misses_nothing(kept, open_to, qos, is_killed):
+    """Also while nodes are killed, and started again."""
+    name = next(names)
+    chance, killer = random.Random(SEED * 100 + 10 * is_killed + qos), random.Random(SEED * 100 + 20 + qos)
     receiver, _ = open_to(0, name)
-    receiver.subscribe(topic, qos)
-    count = 1500
+    receiver.subscribe(name, qos)
+    count, pause = (1000, 0.005) if is_killed else (1500, 0.002)
     sender, _ = open_to(1)
 
     def load():
         for number in range(count):
-            publish(sender, topic, str(number), qos, number % 60_000 + 1)
-            time.sleep(0.002)
-
-    thread = threading.Thread(target=load, daemon=True)
-    thread.start()
-    got = hop(kept, name, topic, count, chance)
-    thread.join(60)
-    if qos == 2:
-        assert got == numbers(0, count)
-    else:
-        seen: set[str] = set()
-        assert [text for text in got if not (text in seen or seen.add(text))] == numbers(0, count)
-
-
-@pytest.mark.parametrize("qos", [1, 2])
-def test_who_hops_while_nodes_are_killed_and_started_again_misses_nothing(kept, open_to, qos):
-    topic = name = next(names)
-    chance = random.Random(SEED * 100 + 10 + qos)
-    receiver, _ = open_to(0, name)
-    receiver.subscribe(topic, qos)
-    count = 1000
-    sender, _ = open_to(1)
-    killer = random.Random(SEED * 100 + 20 + qos)
-
-    def load():
-        for number in range(count):
-            publish(sender, topic, str(number), qos, number + 1)
-            time.sleep(0.005)
+            publish(sender, name, str(number), qos, number + 1)
+            time.sleep(pause)
 
     def kill():
         for _ in range(4):
@@ -301,18 +166,13 @@ def test_who_hops_while_nodes_are_killed_and_started_again_misses_nothing(kept, 
             victim.kill()
             victim.restart()
 
-    threads = [threading.Thread(target=load, daemon=True), threading.Thread(target=kill, daemon=True)]
+    threads = [threading.Thread(target=work, daemon=True) for work in ((load, kill) if is_killed else (load,))]
     for thread in threads:
         thread.start()
-    got = hop(kept, name, topic, count, chance, is_killed=True)
+    hop(kept, name, qos, count, chance, is_killed)
     for thread in threads:
         thread.join(60)
     kept.is_whole()
-    if qos == 2:
-        assert got == numbers(0, count)
-    else:
-        seen: set[str] = set()
-        assert [text for text in got if not (text in seen or seen.add(text))] == numbers(0, count)
 
 
 def test_two_nodes_claim_at_once_and_one_of_them_has_it(kept):
@@ -361,7 +221,7 @@ def test_a_node_that_was_killed_and_started_again_gives_its_sessions(kept, open_
     kept.is_whole()
     receiver, present = open_to(2, name)
     assert present
-    assert take5(receiver, 40) == numbers(0, 40)
+    assert take(receiver, 40) == numbers(0, 40)
 
 
 def test_clients_of_all_nodes_are_found_and_ended_where_they_are(kept, open_to):
@@ -406,7 +266,7 @@ def test_without_the_node_that_keeps_it_a_session_is_taken_up_from_what_the_clus
     sender, _ = open_to(1)
     send(sender, topic, ["old"])
     send(sender, f"{topic}/new", ["new"])
-    assert take5(receiver, 2) == ["old", "new"]
+    assert take(receiver, 2) == ["old", "new"]
 
 
 def test_a_node_that_hangs_longer_than_its_lease_ends_its_clients_when_it_goes_on(kept, open_to):
@@ -427,7 +287,7 @@ def test_a_node_that_hangs_longer_than_its_lease_ends_its_clients_when_it_goes_o
     assert taken.receive_end() == TAKEN_OVER
     sender, _ = open_to(0)
     send(sender, name, ["x"])
-    assert take5(back, 1) == ["x"]
+    assert take(back, 1) == ["x"]
 
 
 @pytest.mark.parametrize("conduct", ["refuse", "local"])
@@ -476,5 +336,5 @@ def test_a_node_that_was_stopped_and_started_again_keeps_its_sessions(kept, open
     receiver, present = open_to(2, name)
     waiting.join()
     assert present
-    assert take5(receiver, 20) == numbers(0, 20)
+    assert take(receiver, 20) == numbers(0, 20)
     kept.is_whole()

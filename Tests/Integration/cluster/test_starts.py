@@ -4,15 +4,14 @@ import threading
 import time
 
 import pytest
-from cluster.nats import NatsServer
 from harness.waiting import PATIENCE
 from harness.wire import Wire
 
 pytestmark = pytest.mark.martlet("mosquitto has no cluster")
 
 
-def test_a_client_that_comes_before_the_servers_waits_for_them(start_node, wire_to, tmp_path):
-    server = NatsServer(tmp_path, "late")
+def test_a_client_that_comes_before_the_servers_waits_for_them(start_nats, start_node):
+    server = start_nats("late", begins=False)
     node = start_node(server.address)
     answers: list = []
 
@@ -22,17 +21,14 @@ def test_a_client_that_comes_before_the_servers_waits_for_them(start_node, wire_
         wire.close()
 
     clients = [threading.Thread(target=come, args=(version,)) for version in ("mqttv5", "mqttv311")]
-    try:
-        for client in clients:
-            client.start()
-        # Health is told all the while.
-        assert node.get("/readyz")[0] == 503 and node.get("/livez")[0] == 200
-        server.start()
-        for client in clients:
-            client.join(2 * PATIENCE)
-        assert answers == [0, 0]
-    finally:
-        server.kill()
+    for client in clients:
+        client.start()
+    # Health is told all the while.
+    assert node.get("/readyz")[0] == 503 and node.get("/livez")[0] == 200
+    server.start()
+    for client in clients:
+        client.join(2 * PATIENCE)
+    assert answers == [0, 0]
 
 
 def test_a_client_that_comes_as_soon_as_a_node_is_started_again_is_let_in(start_nats, start_node, wire_to):

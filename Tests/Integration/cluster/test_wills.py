@@ -7,8 +7,8 @@ import struct
 import time
 
 import pytest
-from cluster.site import Site
-from cluster.test_sessions import UNAVAILABLE, PatientWire, numbers, send, take5, text_of
+from cluster.clients import PatientWire, connect, numbers, send, take, text_of
+from cluster.site import restart
 from harness.waiting import wait_until
 from harness.wire import PUBLISH, Will
 
@@ -28,31 +28,17 @@ def delayed(topic: str, text: str, seconds: int, **options) -> Will:
     return Will(topic, text, properties=b"\x18" + struct.pack(">I", seconds), **options)
 
 
-@pytest.fixture(scope="module")
-def kept(program, tmp_path_factory):
-    made = Site(program, tmp_path_factory.mktemp("wills"), keeps=True)
-    yield made
-    made.end()
-
-
 @pytest.fixture
 def open_to(kept):
     """A connected client of 5.0 on a node; while its node is away others refuse it for a while."""
     wires: list[PatientWire] = []
 
-    def connect(index: int, name: str = "", clean: bool = True, seconds: int = 60, **options):
-        deadline = time.monotonic() + seconds
-        while True:
-            wire = PatientWire(kept.nodes[index].port, "mqttv5")
-            wires.append(wire)
-            present, reason = wire.connect(name, clean=clean, **options)
-            if reason == 0:
-                return wire, present
-            assert reason == UNAVAILABLE and time.monotonic() < deadline, f"refused with {reason:#x}"
-            wire.close()
-            time.sleep(0.3)
+    def come(index: int, name: str = "", clean: bool = True, properties: bytes = b"", **options):
+        wire, present = connect(kept.nodes[index], name, clean=clean, properties=properties, **options)
+        wires.append(wire)
+        return wire, present
 
-    yield connect
+    yield come
     for wire in wires:
         wire.close()
 
@@ -89,7 +75,7 @@ def test_the_wills_of_a_living_node_reach_all_nodes_once(kept, open_to):
             client, _ = open_to(0, next(names), clean=clean, properties=expiry(0 if clean else 600), will=Will(f"{topic}/{qos}", f"{qos}{clean}", qos=qos))
             client.close()
             for wire in (*receivers, lasting):
-                assert take5(wire, 1) == [f"{qos}{clean}"]
+                assert take(wire, 1) == [f"{qos}{clean}"]
     # DISCONNECT takes it back.
     client, _ = open_to(0, next(names), will=Will(topic, "never", qos=1))
     client.disconnect()
@@ -99,14 +85,14 @@ def test_the_wills_of_a_living_node_reach_all_nodes_once(kept, open_to):
         client, _ = open_to(2, name, clean=False, properties=expiry(600), will=Will(topic, text, qos=1))
         client.close()
         for wire in (*receivers, lasting):
-            assert take5(wire, 1) == [text]
+            assert take(wire, 1) == [text]
     # Who comes to another node ends the older connection, whose will is due.
     older, _ = open_to(0, name, clean=False, properties=expiry(600), will=Will(topic, "older", qos=1))
     newer, present = open_to(1, name, clean=False, properties=expiry(600), will=delayed(topic, "newer", 60))
     assert present
     older.receive_end()
     for wire in (*receivers, lasting):
-        assert take5(wire, 1) == ["older"]
+        assert take(wire, 1) == ["older"]
     # One with a delay is not, if its client is back in time.
     open_to(2, name, clean=False, properties=expiry(600))
     newer.receive_end()
@@ -139,7 +125,7 @@ def test_the_wills_of_a_node_that_is_killed_are_published_once_by_those_that_liv
     started = time.monotonic()
     texts = {"clean", "lasting", "retained", "delayed", "ended"}
     for wire in (*receivers, lasting):
-        assert set(take5(wire, 5, 2 * LEASE_SECONDS)) == texts
+        assert set(take(wire, 5, 2 * LEASE_SECONDS)) == texts
     assert time.monotonic() - started > 7, "before the lease has ended"
     # What is retained is so on every node.
     for index in (0, 1):
@@ -176,7 +162,7 @@ def test_a_session_whose_will_others_have_published_is_found_when_its_node_is_ba
     send(sender, f"{name}/x", numbers(0, 20))
     open_to(2, name, clean=False, properties=expiry(3600), will=Will(topic, "gone", qos=1))
     kept.nodes[2].broker.kill()
-    assert take5(receiver, 1, 2 * LEASE_SECONDS) == ["gone"]
+    assert take(receiver, 1, 2 * LEASE_SECONDS) == ["gone"]
     send(sender, f"{name}/x", numbers(20, 5))
     kept.nodes[2].broker.restart()
     kept.is_whole()
@@ -184,7 +170,7 @@ def test_a_session_whose_will_others_have_published_is_found_when_its_node_is_ba
     nothing_more(receiver, 8)
     holder, present = open_to(index, name, clean=False, properties=expiry(3600))
     assert present
-    assert take5(holder, 25) == numbers(0, 25)
+    assert take(holder, 25) == numbers(0, 25)
     nothing_more(receiver, 1)
 
 
@@ -216,10 +202,9 @@ def test_a_node_that_is_started_again_publishes_its_wills_itself(kept, open_to):
         (back, False, delayed(topic, "back", 30, qos=1)),
     ):
         open_to(2, name, clean=clean, properties=expiry(0 if clean else 600), will=will)
-    kept.nodes[2].broker.kill()
-    kept.nodes[2].broker.restart()
+    restart(kept.nodes[2:])
     kept.is_whole()
-    assert set(take5(receiver, 3, LEASE_SECONDS)) == {"clean", "lasting", "delayed"}
+    assert set(take(receiver, 3, LEASE_SECONDS)) == {"clean", "lasting", "delayed"}
     _, present = open_to(1, back, clean=False, properties=expiry(600))
     assert present
     nothing_more(receiver, 12)

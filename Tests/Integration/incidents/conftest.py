@@ -64,12 +64,13 @@ def case(request, program) -> Case:
 
 
 @pytest.fixture
-def make_site(program, tmp_path) -> Iterator[Callable[..., Site]]:
+def make_site(program, tmp_path, case) -> Iterator[Callable[..., Site]]:
     """Three servers and three nodes of the incident's own."""
     made: list[Site] = []
 
     def make(**options) -> Site:
         made.append(Site(program, tmp_path, keeps=True, **options))
+        case.begins(made[-1].nodes)
         return made[-1]
 
     yield make
@@ -103,7 +104,6 @@ def site(request, program, tmp_path_factory, _sites, case) -> Iterator[Site]:
 def traffic(request, site) -> Iterator[Traffic]:
     """Clients that go on through the incident; the test ends them."""
     under_way = Traffic(request.node.name.removeprefix("test_")[:40], doors_of(site.nodes))
-    under_way.goes_on()
     yield under_way
     for client in under_way.clients:
         client.end(5)

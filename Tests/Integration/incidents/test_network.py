@@ -3,12 +3,9 @@
 import time
 
 import pytest
-from cluster.hosts import Hosts, address
-from cluster.nats import NatsServer
+from cluster.clients import SHUTTING_DOWN, UNAVAILABLE
+from cluster.hosts import Halls
 from cluster.site import Node
-from cluster.test_faults import SERVER
-from cluster.test_sessions import SHUTTING_DOWN, UNAVAILABLE
-from harness.ports import reserve_port
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import Wire
 from incidents.test_nodes import LASTING
@@ -17,24 +14,11 @@ from incidents.traffic import Traffic
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(300)]
 
 
-class Halls:
-    """Three hosts with a server and a node each."""
+class NetworkCase(Halls):
+    """Waits for nodes, and opens connections to them."""
 
-    def __init__(self, program, directory):
-        self.hosts = Hosts(3)
-        self.servers: list[NatsServer] = []
-        self.nodes: list[Node] = []
-        port = reserve_port()
-        for number, host in enumerate(self.hosts.all):
-            routes = ", ".join(f"nats-route://{address(other, number)}:{port}" for other in range(3) if other != number)
-            self.servers.append(NatsServer(directory, f"n{number}", lines=SERVER.format(port=port, routes=routes)))
-            with host.inside():
-                self.servers[number].start(waits=False)
-            lines = "persistence true\nmartlet_cluster_session_wait 5\nmax_queued_messages 0\nlog_dest stderr"
-            self.nodes.append(Node(program, directory, f"node{number}", self.servers[number].address, lines))
-        for number, host in enumerate(self.hosts.all):
-            with host.inside():
-                self.nodes[number].broker.start()
+    def start(self, program, directory):
+        super().start(program, directory, "persistence true\nmartlet_cluster_session_wait 5\nmax_queued_messages 0")
         self.is_whole()
 
     def inside(self, node: Node):
@@ -50,27 +34,15 @@ class Halls:
         with self.hosts.all[index].inside():
             return Wire(self.nodes[index].port, "mqttv5")
 
-    def end(self):
-        for host, node in zip(self.hosts.all, self.nodes):
-            with host.inside():
-                if node.broker.process:
-                    node.broker.finish()
-        for server in self.servers:
-            server.kill()
-        self.hosts.end()
-        for node in self.nodes:
-            print(f"--- log of {node.name}\n{node.broker.log[-5000:]}")
-
 
 @pytest.fixture
 def halls(program, tmp_path):
-    made = None
+    made = NetworkCase()
     try:
-        made = Halls(program, tmp_path)
+        made.start(program, tmp_path)
         yield made
     finally:
-        if made:
-            made.end()
+        made.end()
 
 
 @pytest.mark.incident("a host is cut off", "both cables of one of three hosts are pulled for 20 s; its receiver goes to another")
@@ -78,7 +50,6 @@ def test_a_host_is_cut_off(case, halls):
     case.inside = halls.inside
     case.begins(halls.nodes)
     traffic = Traffic("cut", [lambda index=index: halls.door(index) for index in range(3)])
-    traffic.goes_on()
     lonely = halls.door(2)
     assert lonely.connect("lonely")[1] == 0
     for cable in ((0, 2), (1, 2)):

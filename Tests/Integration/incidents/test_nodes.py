@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster.test_sessions import LASTS, SHUTTING_DOWN, TAKEN_OVER, UNAVAILABLE, PatientWire, text_of
+from cluster.clients import LASTS, SHUTTING_DOWN, TAKEN_OVER, UNAVAILABLE, PatientWire, connect, publish, text_of
+from cluster.site import restart
 from durability.unsynced_disk import compile_layer
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PUBACK, PUBLISH, SUBSCRIBE, Will, frame, text
@@ -26,22 +27,10 @@ AT_ONCE = 10
 GONE = r"node node2 \(\w+\) is gone, its lease has expired[^\n]*"
 
 
-def comes(node, name: str, *, clean: bool = False, properties: bytes = LASTS, seconds: float = 60, **options):
+def comes(node, name: str, **options) -> tuple[PatientWire, bool, float]:
     """A connection, whether its session was there, and how long it took: refused clients come again."""
     began = time.monotonic()
-    while True:
-        wire = PatientWire(node.port, "mqttv5")
-        try:
-            present, reason = wire.connect(name, clean=clean, properties=properties, **options)
-            if reason == 0:
-                return wire, present, time.monotonic() - began
-            assert reason == UNAVAILABLE, f"{name} is refused with {reason:#x}"
-        except (AssertionError, OSError):
-            if time.monotonic() - began > seconds:
-                raise
-        wire.close()
-        assert time.monotonic() - began < seconds, f"{name} is not let in"
-        time.sleep(0.2)
+    return *connect(node, name, **options), time.monotonic() - began
 
 
 def is_told_to_be_gone(case, nodes):
@@ -68,8 +57,7 @@ def test_a_node_is_killed(case, site, traffic):
 @pytest.mark.incident("QoS 2 across a kill", "SIGKILL to the node of publishers of QoS 1 and 2; started again at once; then the node of the receiver")
 def test_qos_2_across_a_kill(case, site, traffic):
     for index in (0, 2):
-        site.nodes[index].broker.kill()
-        site.nodes[index].broker.restart()
+        restart([site.nodes[index]])
         site.is_whole()
         traffic.goes_on(20)
     case.told(site.nodes[0], "log", r"ready, with \d other nodes?")
@@ -97,10 +85,7 @@ def test_a_node_is_lost_with_its_disk(case, site, traffic):
 
 @pytest.mark.incident("all nodes are restarted", "SIGKILL to all three at once, and started again")
 def test_all_nodes_are_restarted(case, site, traffic):
-    for node in site.nodes:
-        node.broker.kill()
-    for node in site.nodes:
-        node.broker.restart()
+    restart(site.nodes)
     site.is_whole()
     for node in site.nodes:
         case.told(node, "log", r"ready, with \d other nodes?")
@@ -172,8 +157,8 @@ def test_two_nodes_of_one_name(case, site, traffic, add_node):
     wire, _, _ = comes(twin, "guest")
     wire.subscribe("for/guest", 1)
     sender, _, _ = comes(site.nodes[1], "sender")
-    sender.publish("for/guest", "x", qos=1)
-    assert sender.receive(PUBACK) and text_of(wire.receive(PUBLISH)) == "x"
+    publish(sender, "for/guest", "x")
+    assert text_of(wire.receive(PUBLISH)) == "x"
     wire.disconnect(), sender.disconnect()
     case.saw(traffic.end(), answer=AT_ONCE, connect=AT_ONCE)
 
@@ -215,17 +200,14 @@ def test_a_clock_is_wrong(case, site, add_node, tmp_path, ahead):
         reader.subscribe("expires/#", 1)
     sender, _, _ = comes(right, "clock-sender", clean=True)
     for number in range(4):
-        sender.publish("expires/soon", str(number), qos=1, properties=b"\x02\x00\x00\x00\x1e")
-        assert sender.receive(PUBACK)
-    sender.publish("expires/end", "end", qos=1)
-    assert sender.receive(PUBACK)
+        publish(sender, "expires/soon", str(number), properties=b"\x02\x00\x00\x00\x1e")
+    publish(sender, "expires/end", "end")
     came = {}
     for place, reader in readers.items():
         came[place] = []
         while not came[place] or came[place][-1] != "end":
             packet = reader.receive(PUBLISH)
-            position = 2 + len(packet.topic) + 2
-            came[place].append(packet.body[position + 1 + packet.body[position] :].decode())
+            came[place].append(text_of(packet))
             reader.acknowledge(PUBACK, packet.identifier)
     case.notes(", ".join(f"{len(texts) - 1} of 4 at the {place} clock" for place, texts in came.items()))
     assert came["right"] == ["0", "1", "2", "3", "end"]
@@ -261,8 +243,7 @@ def test_wills_of_a_killed_node(case, site):
     site.is_whole()
     # A fence behind what that node could bring.
     again, _, _ = comes(site.nodes[2], "fence", clean=True)
-    again.publish("wills/end", "end", qos=1)
-    assert again.receive(PUBACK)
+    publish(again, "wills/end", "end")
     for index, watcher in enumerate(watchers):
         while (packet := watcher.receive(PUBLISH)).topic != "wills/end":
             came[index].append(packet.topic)
@@ -419,7 +400,6 @@ def test_one_identifier_on_two_nodes(case, site):
 @pytest.mark.incident("a node joins 30,000 retained messages", "a fourth node starts with an empty store")
 def test_a_node_joins_30_000_retained_messages(case, make_site, add_node):
     site, count, window = make_site(), 30_000, 500
-    case.begins(site.nodes)
     sender, _, _ = comes(site.nodes[0], "fills", clean=True)
     for number in range(count):
         sender.publish(f"shelf/{number}", str(number), qos=1, identifier=number % 60_000 + 1, retain=True)

@@ -5,12 +5,13 @@ import signal
 import time
 
 import pytest
-from cluster.nats import account_lines
+from cluster.clients import SHUTTING_DOWN, UNAVAILABLE, publish
+from cluster.nats import account_lines, leader, start
+from cluster.site import restart
 from cluster.test_emptied_streams import is_emptied, lets_in_and_retains
 from cluster.test_full_streams import QUOTA_EXCEEDED, bound
 from cluster.test_logins import rewrite
 from cluster.test_retained import found
-from cluster.test_sessions import SHUTTING_DOWN, UNAVAILABLE
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import PUBACK, PUBLISH, Wire
 from incidents.test_nodes import AT_ONCE, LASTING, comes
@@ -27,20 +28,6 @@ ELECTION = 20
 EXPIRED = r"this node's lease has expired: its clients are disconnected[^\n]*"
 
 
-def leader(servers, stream: str) -> int:
-    """Which server leads a stream."""
-    name = servers[0].request(f"$JS.API.STREAM.INFO.{stream}")["cluster"]["leader"]
-    return next(index for index, server in enumerate(servers) if server.name == name)
-
-
-def is_back(servers):
-    for server in servers:
-        if server.process is None:
-            server.start(waits=False)
-    for server in servers:
-        server.is_well()
-
-
 def retained(node) -> dict[str, str]:
     def connect(node):
         wire = Wire(node.port, "mqttv311")
@@ -53,14 +40,13 @@ def retained(node) -> dict[str, str]:
 def retain(node, count: int):
     wire, _, _ = comes(node, "retains", clean=True)
     for number in range(count):
-        wire.publish(f"kept/{number}", "x", qos=1, retain=True)
-        assert wire.receive(PUBACK)
+        publish(wire, f"kept/{number}", "x", retain=True)
     wire.disconnect()
 
 
 @pytest.mark.incident("one of three servers is lost", "SIGKILL to the server that leads the log; started again after 15 s")
 def test_one_server_is_lost(case, site, traffic):
-    lost = site.servers[leader(site.servers, LOG)]
+    lost = leader(site.servers, LOG)
     theirs = [node for node in site.nodes if f" {lost.name} " in case.said(node, "ctl cluster").partition(node.name)[2].partition("\n")[0]]
     lost.kill()
     for node in theirs:
@@ -71,7 +57,7 @@ def test_one_server_is_lost(case, site, traffic):
     for node in site.nodes:
         node.is_ready()
     time.sleep(5)
-    is_back(site.servers)
+    start(site.servers)
     site.is_whole()
     case.not_told(site.nodes, "log", "are called")
     # Where processors are busy, servers elect longer than a lease lasts.
@@ -84,7 +70,7 @@ def test_one_server_is_lost(case, site, traffic):
 def test_servers_are_restarted_one_by_one(case, site, traffic):
     for server in site.servers:
         server.stop()
-        is_back(site.servers)
+        start(site.servers)
         site.is_whole()
         traffic.goes_on()
     # Whatever servers the nodes had, each has lost one.
@@ -105,7 +91,7 @@ def test_the_majority_of_the_servers_is_lost(case, site, traffic):
     case.told(site.nodes[0], "ctl alarms", r"cluster_down.*")
     wait_until(lambda: all(client.reasons[SHUTTING_DOWN] for client in traffic.clients), "clients are told", 2 * PATIENCE)
     wait_until(lambda: all(client.reasons[UNAVAILABLE] for client in traffic.clients), "and refused", 2 * PATIENCE)
-    is_back(site.servers)
+    start(site.servers)
     began = time.monotonic()
     site.is_whole()
     case.notes(f"nodes are whole {time.monotonic() - began:.1f} s after the servers")
@@ -155,8 +141,7 @@ def test_the_log_is_full_and_discards_its_oldest(case, site):
     bound(site.servers[0], LOG, 200_000, discard="old")
     sender, _, _ = comes(site.nodes[0], "sender", clean=True)
     for number in range(60):
-        sender.publish("away", f"{number} ".ljust(8000, "."), qos=1)
-        assert sender.receive(PUBACK)
+        publish(sender, "away", f"{number} ".ljust(8000, "."))
     away.broker.restart()
     site.is_whole()
     wire, present, _ = comes(away, "away")
@@ -182,9 +167,7 @@ def test_the_log_is_full_and_discards_its_oldest(case, site):
 @pytest.mark.incident("the servers' disks are full", "max_file_store of 3 MB; then 300 MB")
 def test_the_servers_disks_are_full(case, make_site):
     site = make_site(limits="max_file_store: 3MB")
-    case.begins(site.nodes)
     traffic = Traffic("disks", doors_of(site.nodes))
-    traffic.goes_on()
     large = Publisher("large", doors_of(site.nodes), "large", 1, size=16_000, pace=0.005).start()
     words = "their disks are full, or what they may use of them"
     # Servers that have nothing left refuse some, and answer nothing to the others.
@@ -202,7 +185,7 @@ def test_the_servers_disks_are_full(case, make_site):
     for server in site.servers:
         server.kill()
         server.configuration.write_text(server.configuration.read_text().replace("3MB", "300MB"))
-    is_back(site.servers)
+    start(site.servers)
     case.told(node, "log", r"there is room in the stream \S+ again", 4 * PATIENCE)
     site.is_whole()
     traffic.goes_on()
@@ -213,9 +196,7 @@ def test_the_servers_disks_are_full(case, make_site):
 @pytest.mark.incident("the password is changed at the servers", "SIGHUP to the servers with another one; 20 s later the new one and SIGHUP at the nodes")
 def test_the_password_is_changed(case, make_site):
     site = make_site(lines=account_lines("user: u, password: old"), node_lines="martlet_cluster_user u\nmartlet_cluster_password old")
-    case.begins(site.nodes)
     traffic = Traffic("password", doors_of(site.nodes))
-    traffic.goes_on()
     for server in site.servers:
         rewrite(server.configuration, "password: old", "password: new")
         server.process.send_signal(signal.SIGHUP)
@@ -239,9 +220,7 @@ def test_the_password_is_changed(case, make_site):
     for how, words, command in (("PURGE", "purged", "purge"), ("DELETE", "deleted", "rm"))])  # fmt: skip
 def test_the_log_is_emptied(case, make_site, how):
     site = make_site()
-    case.begins(site.nodes)
     traffic = Traffic("emptied", doors_of(site.nodes))
-    traffic.goes_on()
     assert site.servers[0].request(f"$JS.API.STREAM.{how}.{LOG}")["success"]
     if how == "DELETE":
         case.told(site.nodes[0], "/readyz", rf"503\n(?:.*\n)*.*stream {LOG}: it was deleted.*")
@@ -258,12 +237,10 @@ def test_the_log_is_emptied(case, make_site, how):
     for how, words, command in (("PURGE", "purged", "purge"), ("DELETE", "deleted", "rm"))])  # fmt: skip
 def test_the_retained_messages_are_emptied(case, make_site, how):
     site = make_site()
-    case.begins(site.nodes)
     retain(site.nodes[0], 20)
     for node in site.nodes:
         wait_until(lambda node=node: len(retained(node)) == 20, f"{node.name} has them")
     traffic = Traffic("retained", doors_of(site.nodes))
-    traffic.goes_on()
     assert site.servers[0].request(f"$JS.API.STREAM.{how}.{RETAINED}")["success"]
     traffic.goes_on()
     if how == "DELETE":
@@ -285,9 +262,7 @@ def test_the_retained_messages_are_emptied(case, make_site, how):
 @pytest.mark.incident("leases are deleted", f"nats stream rm {LEASES}, three times, under load")
 def test_leases_are_deleted(case, make_site):
     site = make_site()
-    case.begins(site.nodes)
     traffic = Traffic("leases", doors_of(site.nodes))
-    traffic.goes_on()
     for _ in range(3):
         assert site.servers[0].request(f"$JS.API.STREAM.DELETE.{LEASES}")["success"]
         time.sleep(4)
@@ -301,9 +276,7 @@ def test_leases_are_deleted(case, make_site):
 @pytest.mark.incident("sessions' records are deleted", f"nats stream rm {RECORDS}, three times, under load; clients subscribe, and stay")
 def test_records_are_deleted(case, make_site):
     site = make_site()
-    case.begins(site.nodes)
     traffic = Traffic("records", doors_of(site.nodes))
-    traffic.goes_on()
     for number in range(3):
         wire, _, _ = comes(site.nodes[1], f"subscribes{number}")
         wire.subscribe("first", 1)
@@ -321,10 +294,8 @@ def test_records_are_deleted(case, make_site):
 @pytest.mark.incident("the retained stream has become empty", "the only retained message expires; all nodes are restarted one by one, then all at once")
 def test_the_retained_stream_has_become_empty(case, make_site):
     site = make_site()
-    case.begins(site.nodes)
     wire, _, _ = comes(site.nodes[0], "expires", clean=True)
-    wire.publish("soon", "x", qos=1, retain=True, properties=b"\x02\x00\x00\x00\x01")
-    assert wire.receive(PUBACK)
+    publish(wire, "soon", "x", retain=True, properties=b"\x02\x00\x00\x00\x01")
     wire.disconnect()
     is_emptied(site.servers[0], RETAINED)
     traffic = Traffic("empty", doors_of(site.nodes))
@@ -333,10 +304,7 @@ def test_the_retained_stream_has_become_empty(case, make_site):
         node.broker.restart()
         node.is_ready()
     traffic.goes_on()
-    for node in site.nodes:
-        node.broker.kill()
-    for node in site.nodes:
-        node.broker.restart()
+    restart(site.nodes)
     for node in site.nodes:
         node.is_ready()
         case.told(node, "log", r"ready, with \d other nodes?")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cluster.test_sessions import LASTS, text_of
+from cluster.clients import LASTS, text_of
 from harness.waiting import wait_until
 from harness.wire import DISCONNECT, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet, Wire
 
@@ -265,12 +265,13 @@ class Seen:
 
 
 class Traffic:
-    """A receiver on one node, and publishers of QoS 1 and 2 on another."""
+    """A receiver on one node, and publishers of QoS 1 and 2 on another; it flows when it is made."""
 
     def __init__(self, name: str, doors: list[Door], *, receives: int = 2, publishes: int = 0, **options):
         self.subscriber = Subscriber(f"{name}-receiver", doors, f"{name}/#", first=receives).start()
         wait_until(self.subscriber.live.is_set, "the receiver has subscribed", 3 * CONNACK_SECONDS)
         self.publishers = [Publisher(f"{name}-{qos}", doors, f"{name}/{qos}", qos, first=publishes, **options).start() for qos in (1, 2)]
+        self.goes_on()
 
     @property
     def clients(self) -> list[Client]:
