@@ -48,8 +48,8 @@ final class AccessBucket {
     private var followerCount = 0
     /// Whether everything is to be read anew.
     private var isStale = false
-    private var requests: [UInt64: Request] = [:]
-    private var lastRequest: UInt64 = 0
+    /// How many changes of the document are over. What is answered behind the end of one is about nothing any more.
+    private var verdictCount = 0
     /// The number of the last entry that was read.
     private var sequence: UInt64 = 0
     private var isWhole = false
@@ -77,18 +77,20 @@ final class AccessBucket {
         [follower?.nextDeadline, document.wakesAt, unsaid.isEmpty || !isWhole ? nil : saysAt].compactMap { $0 }.min()
     }
 
-    func advance(now: UInt64) {
+    private var now: UInt64 { connection.now }
+
+    func advance() {
         follower?.advance(now: now)
         document.tick(now: now)
-        perform(now: now)
-        if now >= saysAt { sayJoined(now) }
-        readAnew(now)
+        perform()
+        if now >= saysAt { sayJoined() }
+        readAnew()
     }
 
     /// Begins to read, on a new connection.
-    func begin(now: UInt64) {
+    func begin() {
         isStale = true
-        readAnew(now)
+        readAnew()
     }
 
     /// Takes note that the connection is gone, with all subscriptions on it.
@@ -109,7 +111,7 @@ final class AccessBucket {
     }
 
     /// Follows the bucket from its beginning: of each key there is the last entry alone, so that this is all.
-    private func readAnew(_ now: UInt64) {
+    private func readAnew() {
         guard isStale, connection.isReady, let info = connection.session.info else { return }
         isStale = false
         follower?.detached()
@@ -141,10 +143,10 @@ final class AccessBucket {
     // MARK: What is read
 
     /// Takes a message of the connection; false if it belongs to another.
-    func received(_ message: MessageView, now: UInt64) -> Bool {
+    func received(_ message: MessageView) -> Bool {
         guard let follower, follower.received(message, now: now) else { return false }
-        perform(now: now)
-        readAnew(now)
+        perform()
+        readAnew()
         return true
     }
 
@@ -193,12 +195,12 @@ final class AccessBucket {
 
     // MARK: What is written
 
-    func received(_ command: AccessCommand, now: UInt64) {
+    func received(_ command: AccessCommand) {
         switch command {
         case .security(let base, let pieces):
             guard isWhole else { return report(.verdict(.refused("the cluster cannot be reached: \(trouble)"))) }
             document.replace(base: base, with: pieces, now: now)
-            perform(now: now)
+            perform()
         case .ban(let entry, let token):
             guard isWhole else { return report(.banAnswer(token: token, "the cluster cannot be reached: \(trouble)")) }
             var expectation = JetStreamRequest.Expectation()
@@ -207,13 +209,13 @@ final class AccessBucket {
             put(entry.key, entry.payload, expectation, .ban(token: token))
         case .joined(let subject):
             unsaid.insert(subject)
-            sayJoined(now)
+            sayJoined()
         }
     }
 
     /// Writes which subjects this node has brought, again and again until it reads that itself: a node that is not
     /// known to have brought its own would offer its copy as its own at the next start.
-    private func sayJoined(_ now: UInt64) {
+    private func sayJoined() {
         guard isWhole, !unsaid.isEmpty else { return }
         saysAt = now + Limits.accessAnswerMillisecondsMax
         for subject in AccessSubject.allCases where unsaid.contains(subject) {
@@ -222,7 +224,7 @@ final class AccessBucket {
     }
 
     /// Carries out the document's effects, until there are none.
-    private func perform(now: UInt64) {
+    private func perform() {
         while true {
             let effects = document.takeEffects()
             guard !effects.isEmpty else { return }
@@ -237,8 +239,7 @@ final class AccessBucket {
                     ask(.purge(subject, ofStream: "KV_\(name)"), .unheeded)
                 case .document(let revision, let pieces): report(.security(revision: revision, pieces))
                 case .verdict(let verdict):
-                    // What is answered after that is about nothing any more.
-                    requests = requests.filter { !$0.value.isOfDocument }
+                    verdictCount += 1
                     report(.verdict(verdict))
                 }
             }
@@ -251,39 +252,34 @@ final class AccessBucket {
 
     private func ask(_ request: JetStreamRequest?, _ purpose: Request) {
         guard let request else { return failed(purpose, "a name cannot be a subject's") }
-        lastRequest += 1
-        do throws(NATSRefusal) {
-            try connection.request(request, token: Asker.access.token(lastRequest), within: Limits.accessAnswerMillisecondsMax)
-            requests[lastRequest] = purpose
-        } catch {
-            switch error {
-            case .away: failed(purpose, "the cluster cannot be reached")
-            case .full: failed(purpose, "too many requests wait for the servers")
-            case .tooLarge(let bytesMax):
-                failed(purpose, "\(request.payload.count) bytes are more than the servers' max_payload (\(bytesMax))")
-            }
+        connection.request(request, within: Limits.accessAnswerMillisecondsMax) { [unowned self, verdictCount] answer in
+            guard !purpose.isOfDocument || verdictCount == self.verdictCount else { return }
+            answered(purpose, answer, byteCount: request.payload.count)
         }
     }
 
-    /// Takes the answer to a request.
-    func answered(_ request: UInt64, _ answer: NATSAnswer, now: UInt64) {
-        guard let purpose = requests.removeValue(forKey: request) else { return }
+    /// Takes the answer to a request of so many bytes.
+    private func answered(_ purpose: Request, _ answer: NATSAnswer, byteCount: Int) {
         switch answer {
         case .message(let message):
             do throws(JetStreamError) {
                 let members = try JetStreamAnswer.members(message)
-                stored(purpose, UInt64(clamping: members["seq"]?.integer ?? 0), now: now)
+                stored(purpose, UInt64(clamping: members["seq"]?.integer ?? 0))
             } catch {
                 // Another entry has come first: it is on its way here.
                 if case .head = purpose, error.isConflict { return }
                 if error.isPassing, !error.lacksRoom { unanswered(purpose) } else { failed(purpose, "JetStream: \(error)") }
             }
         case .nobody, .late, .lost: unanswered(purpose)
+        case .unsent(.away): failed(purpose, "the cluster cannot be reached")
+        case .unsent(.full): failed(purpose, "too many requests wait for the servers")
+        case .unsent(.tooLarge(let bytesMax)):
+            failed(purpose, "\(byteCount) bytes are more than the servers' max_payload (\(bytesMax))")
         }
-        perform(now: now)
+        perform()
     }
 
-    private func stored(_ purpose: Request, _ number: UInt64, now: UInt64) {
+    private func stored(_ purpose: Request, _ number: UInt64) {
         switch purpose {
         case .part(let part): document.partStored(part, now: now)
         case .ban(let token):

@@ -34,11 +34,6 @@ final class ClusterLog {
     var partitions: [LogPartition] = []
     var ledger: BatchLedger
     var counters = Counters()
-    /// The records that JetStream was asked to store, by the number of the request.
-    var asked: [UInt64: (partition: Int, queue: Int, number: UInt64)] = [:]
-    var lastRequest: UInt64 = 0
-    /// The records that could not even be sent, with the answers that count for them.
-    var unasked: [(partition: Int, queue: Int, number: UInt64, answer: LogAnswer)] = []
     var isSettling = false
     /// The readers that wait until all is read that stands in the log by now.
     var readers: [LogReader] = []
@@ -113,7 +108,6 @@ final class ClusterLog {
             partition.stream?.detached()
             partition.writer.detached()
         }
-        asked = [:]
         settle()
     }
 
@@ -314,10 +308,10 @@ extension ClusterLog {
 
     /// Puts what a shard has written into the log: a batch of it.
     func append(_ batch: LogBatch, serial: UInt64, of shard: Int) {
-        let token = ledger.begin(serial, of: shard)
+        // The batch itself is the last part: it may have no other.
+        let token = ledger.begin(serial, of: shard, count: batch.parts.count + 1)
         counters.progress += UInt64(batch.progressCount)
         for part in batch.parts {
-            ledger.add(token)
             // The lowest bit of a publisher says nothing.
             partitions[part.partition].writer.append(
                 batch.entries(of: part), publisher: part.publisher >> 1,
@@ -399,18 +393,8 @@ extension ClusterLog {
         for reader in ready { reader.then() }
     }
 
-    /// Takes what has become of a request; nothing happens if nobody waits for that any more.
-    func answered(_ request: UInt64, _ answer: NATSAnswer) {
-        guard let (index, queue, number) = asked.removeValue(forKey: request) else { return }
-        let partition = partitions[index]
-        if let answer = read(answer, partition) {
-            partition.writer.answered(queue: queue, number: number, answer, now: now, self)
-        }
-        settle()
-    }
-
-    /// Reads an answer; nil if it says nothing about the record.
-    func read(_ answer: NATSAnswer, _ partition: LogPartition) -> LogAnswer? {
+    /// Reads the answer to a record of so many bytes; nil if it says nothing about the record.
+    private func read(_ answer: NATSAnswer, _ partition: Int, byteCount: Int) -> StoreAnswer? {
         switch answer {
         case .message(let message):
             do throws(JetStreamError) {
@@ -418,7 +402,7 @@ extension ClusterLog {
             } catch {
                 switch error.outcome {
                 case .noRoom:
-                    refusals.refused(Self.streamName(partition.index, plan), error)
+                    refusals.refused(Self.streamName(partition, plan), error)
                     return .noRoom
                 case .tryAgain: return .unavailable
                 case .refused, .conflict:
@@ -426,7 +410,12 @@ extension ClusterLog {
                     return .refused
                 }
             }
-        case .nobody: return .unavailable
+        case .unsent(.tooLarge(let bytesMax)):
+            log(
+                .warning,
+                "a message with \(byteCount) bytes is larger than the servers' max_payload (\(bytesMax)): it is not logged.")
+            return .refused
+        case .nobody, .unsent: return .unavailable
         case .late, .lost: return nil
         }
     }
@@ -436,13 +425,6 @@ extension ClusterLog {
         guard !isSettling else { return }
         isSettling = true
         defer { isSettling = false }
-        while !unasked.isEmpty {
-            let taken = unasked
-            unasked = []
-            for (index, queue, number, answer) in taken {
-                partitions[index].writer.answered(queue: queue, number: number, answer, now: now, self)
-            }
-        }
         let unwritten = unwritten
         self.unwritten = unwritten.filter { partitions[$0.partition].writer.lacksRoom }
         for (reader, index) in unwritten where !partitions[index].writer.lacksRoom { write(for: reader, partitions[index]) }
@@ -479,22 +461,14 @@ extension ClusterLog {
 /// What the writers of the partitions want.
 extension ClusterLog: Cluster.LogSink {
     func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64) {
-        lastRequest += 1
         let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
         let request = JetStreamRequest.publish(partitions[partition].subject, expectation, payload: record)
-        do throws(NATSRefusal) {
-            try connection.request(request, token: Asker.log.token(lastRequest), within: Limits.logAnswerMillisecondsMax)
-            asked[lastRequest] = (partition, queue, number)
-        } catch {
-            var answer = LogAnswer.unavailable
-            if case .tooLarge(let bytesMax) = error {
-                answer = .refused
-                log(
-                    .warning,
-                    "a message with \(record.count) bytes is larger than the servers' max_payload (\(bytesMax)): it is not logged."
-                )
+        connection.request(request, within: Limits.logAnswerMillisecondsMax) { [unowned self] answer in
+            if let answer = read(answer, partition, byteCount: record.count) {
+                partitions[partition].writer.answered(queue: queue, number: number, answer, now: now, self)
             }
-            unasked.append((partition, queue, number, answer))
+            settle()
+            context.writeIsOver()
         }
     }
 

@@ -9,9 +9,15 @@ import ServerLoops
 ///     control thread ── summary ──► ClusterMembers ──► all nodes         (every other second, and when a node asks)
 ///     control thread ── question ─► ClusterMembers ──► each other node ──► its control thread ──► the answer, back the same way
 final class ClusterMembers {
-    private struct Gathering {
-        var answers: [NodeReport]
+    /// What the other nodes answer to one question.
+    private final class Gathering {
+        var reports: [NodeReport]
         var missing: Int
+
+        init(_ nodes: [ClusterMember]) {
+            reports = nodes.map { NodeReport(node: $0.shownName, answer: nil) }
+            missing = nodes.count
+        }
     }
 
     private(set) var table: MemberTable
@@ -25,11 +31,8 @@ final class ClusterMembers {
     private var own: NodeSummary?
     /// Whether the others are asked to say who they are with the next summary.
     private var asks = false
-    /// By the token of the control thread.
-    private var gatherings: [UInt64: Gathering] = [:]
-    /// By the number of a request to one node.
-    private var requests: [UInt64: (gathering: UInt64, place: Int)] = [:]
-    private var lastRequest: UInt64 = 0
+    /// How many questions the others have not all answered.
+    private var openCount = 0
     /// Where the answers to others' questions go, by their numbers.
     private var asked: [UInt64: Subject] = [:]
     private var lastAsked: UInt64 = 0
@@ -157,41 +160,25 @@ final class ClusterMembers {
 
     // MARK: Questions
 
-    /// Asks all other nodes. Returns nil if their answers are awaited, else the reports that are there at once.
-    func ask(_ token: UInt64, _ question: NodeQuestion) -> [NodeReport]? {
+    /// Asks all other nodes; `then` gets their reports when each has answered, or has had its time.
+    func ask(_ question: NodeQuestion, then: @escaping ([NodeReport]) -> Void) {
         let others = table.others
-        var gathering = Gathering(answers: others.map { NodeReport(node: $0.shownName, answer: nil) }, missing: 0)
-        guard gatherings.count < ClusterLimits.nodeQuestionsMax else { return gathering.answers }
+        let gathering = Gathering(others)
+        guard !others.isEmpty, openCount < ClusterLimits.nodeQuestionsMax else { return then(gathering.reports) }
+        openCount += 1
         let payload = question.encoded
         for (place, other) in others.enumerated() {
-            guard let subject = Subject(space.questions(to: other.node)) else { continue }
-            lastRequest += 1
-            do throws(NATSRefusal) {
-                try connection.request(
-                    subject, payload: payload, token: Asker.members.token(lastRequest), within: Limits.nodeAnswerMillisecondsMax)
-                requests[lastRequest] = (token, place)
-                gathering.missing += 1
-            } catch {
-                // Without a connection, or with too much under way, it has not answered.
-                continue
+            guard let subject = Subject(space.questions(to: other.node)) else { preconditionFailure("a node has a subject") }
+            connection.request(subject, payload: payload, within: Limits.nodeAnswerMillisecondsMax) { [unowned self] answer in
+                if case .message(let message) = answer {
+                    gathering.reports[place].answer = message.payload.withUnsafeBytes { NodeAnswer(reading: $0) }
+                }
+                gathering.missing -= 1
+                guard gathering.missing == 0 else { return }
+                openCount -= 1
+                then(gathering.reports)
             }
         }
-        guard gathering.missing > 0 else { return gathering.answers }
-        gatherings[token] = gathering
-        return nil
-    }
-
-    /// Takes the answer to a request. Returns all nodes' reports if it was the last one.
-    func answered(_ number: UInt64, _ answer: NATSAnswer) -> (token: UInt64, reports: [NodeReport])? {
-        guard let request = requests.removeValue(forKey: number), var gathering = gatherings.removeValue(forKey: request.gathering)
-        else { return nil }
-        if case .message(let message) = answer {
-            gathering.answers[request.place].answer = message.payload.withUnsafeBytes { NodeAnswer(reading: $0) }
-        }
-        gathering.missing -= 1
-        guard gathering.missing > 0 else { return (request.gathering, gathering.answers) }
-        gatherings[request.gathering] = gathering
-        return nil
     }
 
     private static let busy = NodeAnswer(status: 503, body: [])

@@ -12,7 +12,7 @@ extension ClusterRunner: NATSListener {
         guard !space.isTopics(message.subject) else { return passOn(message, isNobodyThere: false) }
         if log?.received(message) ?? false { return settle() }
         if let sessions, sessions.received(message) || sessions.replay.received(message) { return }
-        if access.received(message, now: now) { return }
+        if access.received(message) { return }
         let isTaken = members.take(message, now: now) { loop.control?.post(.clusterAsked(number: $0, $1)) }
         guard !isTaken else { return }
         if retained.received(message) { return settle() }
@@ -40,7 +40,7 @@ extension ClusterRunner: NATSListener {
         log?.attached(info)
         sessions?.attached()
         renew()
-        access.begin(now: now)
+        access.begin()
         settle()
     }
 
@@ -76,25 +76,6 @@ extension ClusterRunner: NATSListener {
             .warning,
             "the stream \(stream) has \(replicas) \(replicas == 1 ? "replica" : "replicas"), and \(wish). Nodes leave a stream as it "
                 + "is once it is made: nats stream edit \(stream) --replicas \(wanted) changes it.")
-    }
-
-    package func answered(_ token: UInt64, _ answer: NATSAnswer) {
-        let (asker, number) = Asker.of(token)
-        switch asker {
-        case .lease: leaseAnswered(answer)
-        case .log:
-            log?.answered(number, answer)
-            sessions?.goOnWithWills()
-        case .retained:
-            retained.answered(number, answer)
-            sessions?.goOnWithWills()
-            settle()
-        case .records, .messages, .wills: sessions?.answered(asker, number, answer)
-        case .access: access.answered(number, answer, now: now)
-        case .members:
-            guard let (token, reports) = members.answered(number, answer) else { return }
-            loop.control?.post(.clusterAnswered(token: token, reports))
-        }
     }
 
     private func leaseAnswered(_ answer: NATSAnswer) {
@@ -148,10 +129,6 @@ extension ClusterRunner: NATSListener {
     /// Takes the next step of the leases, if it is time for one.
     func renew() {
         guard let info = connection.session.info, let request = leases.next(now: now, info: info) else { return }
-        do throws(NATSRefusal) {
-            try connection.request(request, token: Asker.lease.token(0), within: Limits.leaseAnswerMillisecondsMax)
-        } catch {
-            _ = leases.answered(.late, now: now, info: info)
-        }
+        connection.request(request, within: Limits.leaseAnswerMillisecondsMax) { [unowned self] in leaseAnswered($0) }
     }
 }

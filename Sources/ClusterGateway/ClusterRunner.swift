@@ -39,8 +39,7 @@ package final class ClusterRunner: ClusterParticipant {
     var topics = ClusterTopics()
     lazy var sink = ClusterSink(connection, shard: loop.shard)
     lazy var retained = RetainedRunner(
-        plan, node: incarnations.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
-        report: { [unowned self] in report($0) })
+        plan, node: incarnations.current, space: space, on: loop, connection, refusals, context: self)
     var barriers: InterestBarriers
     var receipts = GroupReceipts()
     var others: Set<NodeID> = []
@@ -98,7 +97,7 @@ package final class ClusterRunner: ClusterParticipant {
         connection.advance(now: now)
         bus.tick(now: now, sink)
         log?.advance(now: now)
-        access.advance(now: now)
+        access.advance()
         retained.advance()
         sessions?.advance(now: now)
         renew()
@@ -122,7 +121,7 @@ package final class ClusterRunner: ClusterParticipant {
         switch message {
         case .nats(let message): connection.received(message)
         case .shard(let shard, let message): received(message, from: shard)
-        case .access(let order): access.received(order, now: now)
+        case .access(let order): access.received(order)
         case .report:
             report()
             sessions?.saveLogPositions()
@@ -135,7 +134,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .credentials(let credentials):
             connection.renew(login: credentials.login, requiresTLS: credentials.requiresTLS, tls: credentials.tls)
         case .ask(let token, let question):
-            if let reports = members.ask(token, question) { loop.control?.post(.clusterAnswered(token: token, reports)) }
+            members.ask(question) { [control = loop.control] in control?.post(.clusterAnswered(token: token, $0)) }
         case .answer(let number, let answer): members.answer(number, answer)
         case .groupsTaken(let token): if let receipt = receipts.taken(token) { bus.learned(receipt, sink) }
         case .dispatched(let shard, let dispatched): dispatch?.received(dispatched, from: shard)

@@ -4,26 +4,6 @@ import NATSClient
 import Platform
 import ServerLoops
 
-/// Which part of a node's gateway has asked the servers: it stands in the token of the request, with the number by
-/// which that part knows it.
-enum Asker: UInt64 {
-    case lease
-    case log
-    case retained
-    case records
-    case messages
-    case wills
-    case access
-    case members
-
-    func token(_ number: UInt64) -> UInt64 { rawValue << 60 | number }
-
-    static func of(_ token: UInt64) -> (Asker, number: UInt64) {
-        guard let asker = Asker(rawValue: token >> 60) else { preconditionFailure("a token that nobody has made") }
-        return (asker, token & (1 << 60 - 1))
-    }
-}
-
 /// What the parts of a node's gateway need of the gateway itself, and by it of each other.
 ///
 /// `ClusterRunner` is it, and owns the parts; they hold it `unowned`, since none outlives it.
@@ -40,6 +20,9 @@ protocol GatewayContext: AnyObject {
     /// A record of a stream was refused for want of room.
     func refused(_ stream: String, _ error: JetStreamError)
 
+    /// Logs why the cluster does not do what it is to, once until messages flow again.
+    func report(_ reason: String)
+
     /// The ticket behind all that this node has told of its share groups.
     var lastTicket: UInt64 { get }
 
@@ -51,6 +34,10 @@ protocol GatewayContext: AnyObject {
 
     /// Whether any of the messages in front of a will is still on its way.
     func isOnItsWay(_ ahead: WillAhead) -> Bool
+
+    /// Takes note that something which was on its way to the log, or to the retained messages, is there or is given up:
+    /// wills may have waited for that.
+    func writeIsOver()
 
     /// Tells the parts that a partition of the log ends at a record, in front of some that were read.
     func logIsCut(_ partition: Int, at last: UInt64)
@@ -99,6 +86,11 @@ extension ClusterRunner: GatewayContext {
     func isOnItsWay(_ ahead: WillAhead) -> Bool {
         if let place = ahead.log, log?.hasPassed(place) == false { return true }
         return ahead.retained.map { retained.isOpen($0.changes, of: $0.topic) } ?? false
+    }
+
+    func writeIsOver() {
+        sessions?.goOnWithWills()
+        settle()
     }
 
     func logIsCut(_ partition: Int, at last: UInt64) { dispatch?.isCut(partition, at: last) }

@@ -177,6 +177,9 @@ struct NodeLeases {
                 now)
         case .late: return failed("JetStream does not answer: its servers may lack a majority", now)
         case .lost: return .goesOn
+        case .unsent:
+            dueAt = now + Limits.leaseRetryMilliseconds
+            return .goesOn
         }
     }
 

@@ -33,20 +33,17 @@ final class RetainedRunner: RetainedSink {
     /// Why the stream cannot be read or written; nil if it can.
     private(set) var trouble: String?
     private let refusals: StreamRefusals
+    private unowned let context: any GatewayContext
     /// Whether the servers had no room for the last change.
     private var lacksRoom = false
-    /// Logs a line about the stream.
-    private let report: (String) -> Void
     private var illegibleOrigins: UInt64 = 0
-    /// Changes that the servers would not take: from before it was known how much they do.
-    private var tooLarge: [UInt64] = []
 
     init(
         _ plan: ClusterPlan, node: NodeID, space: SubjectSpace, on loop: ShardLoop, _ connection: NATSConnection,
-        _ refusals: StreamRefusals, report: @escaping (String) -> Void
+        _ refusals: StreamRefusals, context: any GatewayContext
     ) {
         (self.plan, self.node, self.loop, self.connection, self.refusals) = (plan, node, loop, connection, refusals)
-        (self.space, self.report) = (space, report)
+        (self.space, self.context) = (space, context)
         replica = RetainedReplica(
             node: node, space: space, shardCount: loop.shard.placement.shardCount, isMember: loop.shard.isMember(of: plan.name))
     }
@@ -108,7 +105,6 @@ final class RetainedRunner: RetainedSink {
 
     /// Begins to read where the replica wants it, and tells the shards how it is.
     private func settle() {
-        while let number = tooLarge.popLast() { replica.answered(number, .refused, now: now, self) }
         while let sequence = wantedSequence {
             wantedSequence = nil
             guard stream?.next != sequence else { continue }
@@ -137,7 +133,7 @@ final class RetainedRunner: RetainedSink {
         case .caughtUp: replica.caughtUp(self)
         case .failed(let reason):
             trouble = reason
-            report(reason)
+            context.report(reason)
         }
     }
 
@@ -188,38 +184,32 @@ final class RetainedRunner: RetainedSink {
         expectation.timeToLiveSeconds = change.secondsToLive
         if change.isOffer { expectation.lastSubjectSequence = 0 }
         let request = JetStreamRequest.publish(subject, expectation, payload: change.record)
-        do throws(NATSRefusal) {
-            try connection.request(
-                request, token: Asker.retained.token(change.number), within: Limits.retainedAnswerMillisecondsMax)
-        } catch {
-            // What cannot be sent now is sent again when no answer has come.
-            if case .tooLarge = error { tooLarge.append(change.number) }
+        connection.request(request, within: Limits.retainedAnswerMillisecondsMax) { [unowned self] in
+            replica.answered(change.number, read($0), now: now, self)
+            settle()
+            context.writeIsOver()
         }
     }
 
-    /// Takes the answer to the request that has brought the change of a number.
-    func answered(_ number: UInt64, _ answer: NATSAnswer) {
-        replica.answered(number, read(answer), now: now, self)
-        settle()
-    }
-
-    private func read(_ answer: NATSAnswer) -> RetainedAnswer {
+    private func read(_ answer: NATSAnswer) -> StoreAnswer {
+        // It was made before it was known how much they take.
+        if case .unsent(.tooLarge) = answer { return .refused }
         guard case .message(let message) = answer else { return .unavailable }
         do throws(JetStreamError) {
-            try JetStreamAnswer.sequence(acknowledgedBy: message)
+            let sequence = try JetStreamAnswer.sequence(acknowledgedBy: message)
             hasRoom()
-            return .stored
+            return .stored(at: sequence)
         } catch {
             switch error.outcome {
-            case .conflict: return .stored
+            case .conflict: return .conflict
             case .noRoom:
                 lacksRoom = true
                 refusals.refused(streamName, error)
-                return .unavailable
+                return .noRoom
             case .tryAgain: trouble = "JetStream, retained messages: \(error)"
             case .refused: break
             }
-            report("a retained message could not be stored in JetStream: \(error)")
+            context.report("a retained message could not be stored in JetStream: \(error)")
             return error.outcome == .refused ? .refused : .unavailable
         }
     }

@@ -82,13 +82,13 @@ import Testing
         let played = try Played(["nats://a", "nats://b"], login: .user("u", password: "old"))
         played.join()
         let subscription = played.session.subscribe(try #require(SubjectPattern("a.>")))
-        try played.session.request(try #require(Subject("q")), payload: [], token: 5, within: 1000, now: played.now)
+        let number = try played.session.request(try #require(Subject("q")), payload: [], within: 1000, now: played.now)
         _ = played.effects()
         played.session.renew(login: .user("u", password: "new"), requiresTLS: false, now: played.now)
         let effects = played.effects()
         let first = try ServerAddress(reading: "nats://a")
         #expect(effects.first == .hangUp && effects.last == .dial(first))
-        #expect(effects.contains(.answered(token: 5, .lost)))
+        #expect(effects.contains(.answered(number, .lost)))
         #expect(effects.contains { if case .away = $0 { true } else { false } })
         let output = played.join()
         #expect(output.contains("\"pass\":\"new\"") && output.contains("SUB a.> \(subscription)\r\n") && played.session.isReady)
@@ -255,9 +255,8 @@ import Testing
         played.join()
         _ = played.effects()
         let subject = try #require(Subject("s"))
-        for token in 1...4 as ClosedRange<UInt64> {
-            try played.session.request(
-                subject, payload: [], token: token, within: token == 3 ? 100 : 9000, now: played.now)
+        for within in [9000, 9000, 100, 9000] as [UInt64] {
+            _ = try played.session.request(subject, payload: [], within: within, now: played.now)
         }
         let inboxes = played.output().split(separator: "\r\n").filter { $0.hasPrefix("PUB") }.map { $0.split(separator: " ")[2] }
         #expect(Set(inboxes).count == 4)
@@ -265,11 +264,11 @@ import Testing
             "MSG \(inboxes[0]) 1 2\r\nok\r\nHMSG \(inboxes[1]) 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\nMSG _INBOX.x.1 1 0\r\n\r\n")
         let first = played.effects()
         guard case .answered(1, .message(let message))? = first.first else { return #expect(Bool(false), "\(first)") }
-        #expect(message.payload == Array("ok".utf8) && first.last == .answered(token: 2, .nobody) && first.count == 2)
+        #expect(message.payload == Array("ok".utf8) && first.last == .answered(2, .nobody) && first.count == 2)
         played.wait(100)
-        #expect(played.effects() == [.answered(token: 3, .late)])
+        #expect(played.effects() == [.answered(3, .late)])
         played.session.ended("gone", now: played.now)
-        #expect(played.effects().first == .answered(token: 4, .lost))
+        #expect(played.effects().first == .answered(4, .lost))
         #expect(played.heard.isEmpty)
     }
 

@@ -72,8 +72,6 @@ final class Talk: LoopTurn, NATSListener {
     private let settings: NATSSettings
     private var condition: () -> Bool = { true }
     private var deadline: UInt64 = 0
-    private var lastToken: UInt64 = 0
-    private(set) var answers: [UInt64: NATSAnswer] = [:]
     private(set) var messages: [ReceivedMessage] = []
     private(set) var reasons: [String] = []
     var maySend = true
@@ -97,11 +95,10 @@ final class Talk: LoopTurn, NATSListener {
 
     /// Asks, and returns the answer.
     func ask(_ request: JetStreamRequest) throws -> NATSAnswer {
-        lastToken += 1
-        let token = lastToken
-        try connection.request(request, token: token, within: 10_000)
-        try until("\(request.subject) is answered") { self.answers[token] != nil }
-        return try #require(answers[token])
+        var answer: NATSAnswer?
+        connection.request(request, within: 10_000) { answer = $0 }
+        try until("\(request.subject) is answered") { answer != nil }
+        return try #require(answer)
     }
 
     func message(_ request: JetStreamRequest) throws -> ReceivedMessage {
@@ -137,6 +134,4 @@ final class Talk: LoopTurn, NATSListener {
     func wentAway(_ reason: String) { reasons.append(reason) }
 
     func complained(_ words: String) { reasons.append(words) }
-
-    func answered(_ token: UInt64, _ answer: NATSAnswer) { answers[token] = answer }
 }

@@ -26,13 +26,12 @@ public struct BatchLedger {
 
     public init(shardCount: Int) { batches = Array(repeating: [], count: shardCount) }
 
-    /// A batch of a shard begins; `add` for each further part of it that is to be stored, and `done` for each part,
-    /// with the token.
+    /// A batch of a shard begins; `done` or `failed` for each part of it, with the token.
     ///
     /// - Parameters:
     ///   - serial: the batch's, rising on its shard.
     ///   - shard: whose batch it is.
-    ///   - count: how many parts are known of already, one at least.
+    ///   - count: how many parts it has, one at least.
     /// - Returns: the token.
     public mutating func begin(_ serial: UInt64, of shard: Int, count: Int = 1) -> UInt64 {
         lastToken += 1
@@ -41,9 +40,7 @@ public struct BatchLedger {
         return lastToken
     }
 
-    public mutating func add(_ token: UInt64) { change(token) { $0.left += 1 } }
-
-    /// A part is stored, or the batch has no more.
+    /// A part is stored.
     public mutating func done(_ token: UInt64) { change(token) { $0.left -= 1 } }
 
     /// A part has failed.

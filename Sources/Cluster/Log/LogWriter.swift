@@ -148,7 +148,7 @@ public struct LogWriter {
     public mutating func detached() { isAttached = false }
 
     /// Takes the servers' answer to a record. An answer to a record that is no longer under way is ignored.
-    public mutating func answered(queue index: Int, number: UInt64, _ answer: LogAnswer, now: UInt64, _ sink: some LogSink) {
+    public mutating func answered(queue index: Int, number: UInt64, _ answer: StoreAnswer, now: UInt64, _ sink: some LogSink) {
         guard queues.indices.contains(index), let record = queues[index].record, record.number == number else { return }
         switch answer {
         case .stored(let sequence):
@@ -174,7 +174,8 @@ public struct LogWriter {
             queues[index].finished += UInt64(behind.count)
             fail(record.waiters + behind.map(\.waiter), .noRoom, sink)
             send(index, now: now, sink)
-        case .refused:
+        // A record expects nothing of those before it.
+        case .refused, .conflict:
             end(index, record)
             fail(record.waiters, .refused, sink)
             send(index, now: now, sink)
@@ -280,13 +281,15 @@ public struct LogWriter {
     private func messageID(_ queue: Int, _ number: UInt64) -> String { "\(node)-\(partition)-\(queue)-\(number)" }
 }
 
-/// What the servers answer to a record that is to be stored.
-public enum LogAnswer: Equatable, Sendable {
-    /// The record stands in the log at this place: now, or since it was sent before.
+/// What the servers answer to a record that is to be stored in a stream.
+public enum StoreAnswer: Equatable, Sendable {
+    /// The record stands in the stream at this place: now, or since it was sent before.
     case stored(at: UInt64)
+    /// It was to be stored if its subject's last record was a certain one, or if there was none, and that is not so.
+    case conflict
     /// There is no leader or no majority just now, or the same record is under way: it may be tried again.
     case unavailable
-    /// There is no room for it: it is not in the log, and may be taken when there is.
+    /// There is no room for it: it is not in the stream, and may be taken when there is.
     case noRoom
     /// The servers do not take it, and would not take it again: the record is too large.
     case refused

@@ -126,7 +126,7 @@ public struct RetainedReplica {
     }
 
     /// Takes the servers' answer to a change.
-    public mutating func answered(_ number: UInt64, _ answer: RetainedAnswer, now: UInt64, _ sink: some RetainedSink) {
+    public mutating func answered(_ number: UInt64, _ answer: StoreAnswer, now: UInt64, _ sink: some RetainedSink) {
         writer.answered(number, answer, now: now, sink)
         if answer == .refused {
             refused += 1
@@ -349,11 +349,14 @@ struct RetainedWriter {
     mutating func detached() { isAttached = false }
 
     /// Takes the servers' answer to a change. An answer to a change that is no longer under way is ignored.
-    mutating func answered(_ number: UInt64, _ answer: RetainedAnswer, now: UInt64, _ sink: some RetainedSink) {
+    mutating func answered(_ number: UInt64, _ answer: StoreAnswer, now: UInt64, _ sink: some RetainedSink) {
         guard let entry = underWay[number] else { return }
-        guard answer != .unavailable else {
+        switch answer {
+        case .unavailable, .noRoom:
             underWay[number]?.sendsAt = min(entry.sendsAt, now + Limits.logRetryMilliseconds)
             return
+        // Of an offer there is something of its topic.
+        case .stored, .conflict, .refused: break
         }
         underWay[number] = nil
         busySubjects.remove(entry.change.subject)
@@ -393,16 +396,6 @@ struct RetainedWriter {
         underWay[number]?.sendsAt = now + Limits.logAnswerMilliseconds
         sink.store(entry.change)
     }
-}
-
-/// What the engine answers to a change that is to be stored.
-public enum RetainedAnswer: Equatable, Sendable {
-    /// The stream has it; or, of an offer, a message of its topic.
-    case stored
-    /// There is no leader or no majority just now, or no answer has come: it is tried again.
-    case unavailable
-    /// The servers do not take it, and would not take it again.
-    case refused
 }
 
 /// A change on its way to the stream.

@@ -168,7 +168,7 @@ public struct SessionOwnership {
 
     /// Takes the servers' answer to the record that was written under this number.
     public mutating func written(
-        _ session: [UInt8], number: UInt64, _ answer: RecordAnswer, now: UInt64, _ sink: some SessionOwnershipSink
+        _ session: [UInt8], number: UInt64, _ answer: StoreAnswer, now: UInt64, _ sink: some SessionOwnershipSink
     ) {
         // Of an earlier one it says nothing about the one under way.
         guard let claim = claims[session], claim.number == number else { return }
@@ -176,7 +176,7 @@ public struct SessionOwnership {
             switch answer {
             case .stored(let sequence): saved(session, saving, at: sequence, sink)
             case .conflict: sink.read(session)
-            case .unavailable: break
+            case .unavailable, .noRoom, .refused: break
             }
             return
         }
@@ -184,7 +184,7 @@ public struct SessionOwnership {
         switch answer {
         case .stored(let sequence): settle(session, record, at: sequence, now: now, sink)
         case .conflict: read(session, now: now, sink)
-        case .unavailable: break
+        case .unavailable, .noRoom, .refused: break
         }
     }
 

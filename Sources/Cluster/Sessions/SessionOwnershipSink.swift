@@ -41,11 +41,3 @@ public protocol SessionOwnershipSink: AnyObject {
     /// The session is another node's from now on: its client is closed with 0x8E, here and before this returns.
     func stop(_ session: [UInt8])
 }
-
-/// What the servers answer to a record that is written by compare-and-set.
-public enum RecordAnswer: Equatable, Sendable {
-    case stored(at: UInt64)
-    /// Another record has been written in between.
-    case conflict
-    case unavailable
-}

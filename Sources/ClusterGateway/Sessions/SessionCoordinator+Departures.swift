@@ -7,24 +7,19 @@ import ServerLoops
 extension SessionCoordinator {
     // MARK: Messages
 
-    /// Sends a message, whose answer `messageAnswered` gets; one that is under way is not sent again.
+    /// Sends a message; one that is under way is not sent again.
     func send(_ nodeMessage: SessionMessage, to other: NodeID) {
         let sent = SentSessionMessage(node: other, nodeMessage: nodeMessage)
-        guard let subject = Subject(space.sessions(to: other)), let token = messages.begin(sent) else { return }
-        do throws(NATSRefusal) {
-            try connection.request(
-                subject, payload: nodeMessage.encoded, token: Asker.messages.token(token),
-                within: Limits.sessionMessageMillisecondsMax)
-        } catch {
-            // As if it had got lost.
-            messages.end(token)
-            if case .fetch = nodeMessage.kind { took(nodeMessage.identifier, nodeMessage, nil, from: other) }
+        guard let subject = Subject(space.sessions(to: other)), messages.begin(sent) else { return }
+        connection.request(subject, payload: nodeMessage.encoded, within: Limits.sessionMessageMillisecondsMax) {
+            [unowned self] answer in
+            messages.end(sent)
+            answered(nodeMessage, answer, by: other)
         }
     }
 
-    func messageAnswered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard let sent = messages.end(token) else { return }
-        let (other, nodeMessage) = (sent.node, sent.nodeMessage)
+    /// Takes what another node has answered; of what has got lost, nothing.
+    private func answered(_ nodeMessage: SessionMessage, _ answer: NATSAnswer, by other: NodeID) {
         var said: SessionAnswer?
         if case .message(let message) = answer { said = message.payload.withUnsafeBytes { SessionAnswer(reading: $0) } }
         let session = nodeMessage.identifier
@@ -203,34 +198,17 @@ struct SentSessionMessage: Hashable {
 ///
 /// Belongs to a `SessionCoordinator`.
 struct SessionMessages {
-    private var sent: [UInt64: SentSessionMessage] = [:]
     private var underWay: Set<SentSessionMessage> = []
-    private var lastToken: UInt64 = 0
     private var lastOffer: UInt64
 
     /// A node that was started again knows nothing of what its earlier incarnation has offered.
     init(_ node: NodeID) { lastOffer = (node.rawValue & 0xffff_ffff) << 28 }
 
-    /// Something is asked.
-    ///
-    /// - Returns: under which token; nil if it is under way already.
-    mutating func begin(_ message: SentSessionMessage) -> UInt64? {
-        guard underWay.insert(message).inserted else { return nil }
-        lastToken += 1
-        sent[lastToken] = message
-        return lastToken
-    }
+    /// Something is to be asked; returns whether it is not under way already.
+    mutating func begin(_ message: SentSessionMessage) -> Bool { underWay.insert(message).inserted }
 
-    /// It was answered, or did not leave.
-    @discardableResult
-    mutating func end(_ token: UInt64) -> SentSessionMessage? {
-        guard let message = sent.removeValue(forKey: token) else { return nil }
-        underWay.remove(message)
-        return message
-    }
-
-    /// The connection is gone.
-    mutating func forget() { (sent, underWay) = ([:], []) }
+    /// It was answered, or got lost.
+    mutating func end(_ message: SentSessionMessage) { underWay.remove(message) }
 
     /// Tells an offer from all others of this node.
     mutating func nextOffer() -> UInt64 {

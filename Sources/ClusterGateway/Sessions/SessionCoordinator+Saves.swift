@@ -98,19 +98,18 @@ extension SessionCoordinator {
         for session in sessions.names(with: .saves) { if let saved = sessions[session].saves.waiting { write(saved) } }
     }
 
-    /// Handles records that were not even sent, because they are too large: nothing waits for them any more.
-    func takeRefused() {
-        for (session, number) in records.takeRefused() where owner?.refused(session, number: number) == true {
-            if let visit = sessions[session].coming {
-                giveUp(session, visit, "its session's record is larger than the servers' max_payload")
-            }
-            if left.isHandling(session) {
-                owner?.release(session)
-                left.notTaken(session)
-                (sessions[session].adoption.oldest, sessions[session].adoption.woken) = (nil, nil)
-            }
-            endSave(of: session)
+    /// Handles a record that is too large to be sent: nothing waits for it any more.
+    func refused(_ session: [UInt8], number: UInt64) {
+        guard owner?.refused(session, number: number) == true else { return }
+        if let visit = sessions[session].coming {
+            giveUp(session, visit, "its session's record is larger than the servers' max_payload")
         }
+        if left.isHandling(session) {
+            owner?.release(session)
+            left.notTaken(session)
+            (sessions[session].adoption.oldest, sessions[session].adoption.woken) = (nil, nil)
+        }
+        endSave(of: session)
     }
 
     /// Nothing of what a shard has given is on its way to the record any more.

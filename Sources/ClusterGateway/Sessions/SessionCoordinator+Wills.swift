@@ -56,19 +56,11 @@ extension SessionCoordinator {
         sendWills()
     }
 
-    /// Takes note that the connection is gone: the fate of the wills that were sent is unknown, and they are sent
-    /// again.
-    func endWillRequests() {
-        for session in wills.endRequests() {
-            for index in sessions[session].wills.jobs.indices { sessions[session].wills.jobs[index].token = nil }
-        }
-    }
-
     private func sendWills() {
         guard connection.isReady else { return }
         while let session = wills.next() {
             let jobs = sessions[session].wills.jobs
-            guard let first = jobs.first, jobs.allSatisfy({ $0.token == nil }) else { continue }
+            guard let first = jobs.first, !jobs.contains(where: \.isUnderWay) else { continue }
             if isBehind(first) { wills.behind.append(session) } else { send(first) }
         }
     }
@@ -82,14 +74,12 @@ extension SessionCoordinator {
 
     private func send(_ job: WillJob) {
         guard let request = request(job) else { return finish(job) }
-        let token = wills.begin(job.key.session)
-        do throws(NATSRefusal) {
-            try connection.request(request, token: Asker.wills.token(token), within: Limits.willAnswerMillisecondsMax)
-            change(job) { $0.token = token }
-        } catch {
-            wills.end(token)
-            guard case .tooLarge(let bytesMax) = error else { return wills.retries.append(job.key.session) }
-            refused(job, "\(request.payload.count) bytes are more than the servers' max_payload (\(bytesMax))")
+        wills.underWayCount += 1
+        change(job) { $0.isUnderWay = true }
+        connection.request(request, within: Limits.willAnswerMillisecondsMax) { [unowned self] in
+            wills.underWayCount -= 1
+            answered(job, $0, byteCount: request.payload.count)
+            sendWills()
         }
     }
 
@@ -126,12 +116,14 @@ extension SessionCoordinator {
         change(&sessions[session].wills.jobs[place])
     }
 
-    func willAnswered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard let session = wills.end(token), let job = sessions[session].wills.jobs.first(where: { $0.token == token }) else {
-            return
+    /// Takes the answer to a will's request of so many bytes; nothing happens if the lease has ended meanwhile.
+    private func answered(_ job: WillJob, _ answer: NATSAnswer, byteCount: Int) {
+        let session = job.key.session
+        guard sessions[session].wills.jobs.contains(where: { $0.key == job.key }) else { return }
+        change(job) { $0.isUnderWay = false }
+        if case .unsent(.tooLarge(let bytesMax)) = answer {
+            return refused(job, "\(byteCount) bytes are more than the servers' max_payload (\(bytesMax))")
         }
-        change(job) { $0.token = nil }
-        defer { sendWills() }
         guard case .message(let message) = answer else { return wills.retries.append(session) }
         do throws(JetStreamError) {
             try JetStreamAnswer.sequence(acknowledgedBy: message)
@@ -248,8 +240,8 @@ struct WillJob {
     let key: Key
     let will: SavedWill
     var stage: Stage
-    /// The request under way; nil for none.
-    var token: UInt64?
+    /// Whether the servers have been asked to store it, and have not answered.
+    var isUnderWay = false
     /// The messages that have to be at the servers before the will; nil before its first turn.
     var ahead: WillAhead?
 
@@ -285,9 +277,8 @@ struct SessionWills {
 struct WillQueue {
     /// The sessions whose turn it is, in their order.
     private var waiting = Deque<[UInt8]>()
-    /// Whose are under way, by request.
-    private var underWay: [UInt64: [UInt8]] = [:]
-    private var lastToken: UInt64 = 0
+    /// How many wills are under way.
+    var underWayCount = 0
     /// Those that are tried again in the next tick.
     var retries: [[UInt8]] = []
     /// Those that wait for what their clients have published before.
@@ -311,33 +302,10 @@ struct WillQueue {
     }
 
     /// The session whose turn it is; nil if there is none, or enough is under way.
-    mutating func next() -> [UInt8]? { underWay.count < Limits.willsUnderWayMax ? waiting.popFirst() : nil }
-
-    /// Takes note that a will of a session is sent.
-    ///
-    /// - Returns: the request's token.
-    mutating func begin(_ session: [UInt8]) -> UInt64 {
-        lastToken += 1
-        underWay[lastToken] = session
-        return lastToken
-    }
-
-    /// Ends a request that was answered, or did not leave; nil if nobody waits for that.
-    @discardableResult
-    mutating func end(_ token: UInt64) -> [UInt8]? { underWay.removeValue(forKey: token) }
-
-    /// Lets what was under way be tried again, because the connection is gone.
-    ///
-    /// - Returns: the sessions.
-    mutating func endRequests() -> [[UInt8]] {
-        let sessions = Array(underWay.values)
-        underWay = [:]
-        retries += sessions
-        return sessions
-    }
+    mutating func next() -> [UInt8]? { underWayCount < Limits.willsUnderWayMax ? waiting.popFirst() : nil }
 
     /// Forgets all wills, because the lease has ended: they stand in the records.
-    mutating func forget() { (waiting, underWay, retries, behind) = ([], [:], [], []) }
+    mutating func forget() { (waiting, retries, behind) = ([], [], []) }
 }
 
 /// By which claim of another node each session was given up here, with its wills settled; all are forgotten for the

@@ -39,7 +39,7 @@ final class SessionCoordinator {
     let replay: LogReplay
     private(set) lazy var records = SessionRecords(
         plan, connection, report: { [unowned self] in log(.warning, "\($0).") },
-        refused: { [unowned self] in context.refused($0, $1) })
+        refused: { [unowned self] in context.refused($0, $1) }, take: { [unowned self] in take($0) })
     let plan: ClusterPlan
     private let placement: ShardPlacement
     /// nil without a lease.
@@ -128,7 +128,6 @@ final class SessionCoordinator {
             bucketLooksAt = now + Limits.sessionBucketMilliseconds
             if connection.isReady { records.look() }
         }
-        takeRefused()
         owner?.tick(now: now, wallClock: wallClock, self)
         tickVisits()
         tickUnsettled()
@@ -154,8 +153,6 @@ final class SessionCoordinator {
         replay.detached()
         if scan.isReading { scan.begin(at: now) }
         scan.end()
-        endWillRequests()
-        messages.forget()
         for session in sessions.names(with: .coming) {
             guard case .fetching(var fetch) = sessions[session].coming?.stage, fetch.isLast == nil else { continue }
             fetch.asksAt = now
@@ -226,16 +223,6 @@ final class SessionCoordinator {
 
     // MARK: The records
 
-    func answered(_ asker: Asker, _ request: UInt64, _ answer: NATSAnswer) {
-        switch asker {
-        case .records: records.answered(request, answer) { take($0) }
-        case .messages: messageAnswered(request, answer)
-        case .wills: willAnswered(request, answer)
-        // These are about something else.
-        case .lease, .log, .retained, .access, .members: return
-        }
-    }
-
     private func take(_ answer: SessionRecords.Answer) {
         switch answer {
         case .found(let session, let record, let sequence, let ended):
@@ -255,6 +242,7 @@ final class SessionCoordinator {
             }
             owner?.found(session, record, at: sequence, ended: ended, now: now, self)
         case .written(let session, let number, let answer): owner?.written(session, number: number, answer, now: now, self)
+        case .tooLarge(let session, let number): refused(session, number: number)
         case .illegible(let session, let words): if let visit = sessions[session].coming { giveUp(session, visit, words) }
         case .removed(let session):
             sessions[session].ending = nil

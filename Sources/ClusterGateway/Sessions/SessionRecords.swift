@@ -14,9 +14,11 @@ final class SessionRecords {
         /// The record of a session, and its number; of the tombstone of its end the number, 0 for nothing at all, and
         /// the last epoch.
         case found([UInt8], SessionRecord?, at: UInt64, ended: UInt64 = 0)
-        case written([UInt8], number: UInt64, RecordAnswer)
+        case written([UInt8], number: UInt64, StoreAnswer)
         /// The entry is no record of this session, for this reason.
         case illegible([UInt8], String)
+        /// A write that the servers do not take because it is too large.
+        case tooLarge([UInt8], number: UInt64)
         /// A record that was to go is gone, or is another's now.
         case removed([UInt8])
         /// The bucket is another one than before: what was in that is lost.
@@ -38,11 +40,10 @@ final class SessionRecords {
     private let report: (String) -> Void
     /// Is told that the bucket's stream has no room, and why.
     private let refused: (String, JetStreamError) -> Void
-    private var underWay: [UInt64: Question] = [:]
+    /// Gets what the answers say.
+    private let take: (Answer) -> Void
+    private var underWayCount = 0
     private var waiting = Deque<Question>()
-    private var lastRequest: UInt64 = 0
-    /// The writes that were too large to be sent.
-    private var tooLarge: [([UInt8], number: UInt64)] = []
     /// Whether the bucket is there, and whether it was asked for.
     private var isCreated = false
     /// When it was made, in milliseconds since 1970; nil before that is known.
@@ -51,16 +52,17 @@ final class SessionRecords {
 
     init(
         _ plan: ClusterPlan, _ connection: NATSConnection, report: @escaping (String) -> Void,
-        refused: @escaping (String, JetStreamError) -> Void
+        refused: @escaping (String, JetStreamError) -> Void, take: @escaping (Answer) -> Void
     ) {
         bucket = "martlet_\(plan.name)_sessions"
-        (self.plan, self.connection, self.report, self.refused) = (plan, connection, report, refused)
+        (self.plan, self.connection) = (plan, connection)
+        (self.report, self.refused, self.take) = (report, refused, take)
     }
 
     // MARK: The connection
 
     func attached() {
-        (underWay, waiting, isCreated, isCreating) = ([:], [], false, false)
+        (waiting, isCreated, isCreating) = ([], false, false)
         create()
     }
 
@@ -78,8 +80,8 @@ final class SessionRecords {
         create()
     }
 
-    /// Forgets all questions under way, since the connection is gone: whoever needs an answer asks again.
-    func detached() { (underWay, waiting) = ([:], []) }
+    /// Forgets what was to be asked, since the connection is gone: whoever needs an answer asks again.
+    func detached() { waiting = [] }
 
     /// What the bucket is to be; nil without a connection.
     func stream() -> StreamConfiguration? { connection.session.info.map { plan.bucket(bucket, $0) } }
@@ -107,36 +109,15 @@ final class SessionRecords {
     }
 
     private func send() {
-        while let question = waiting.first, underWay.count < Limits.sessionQuestionsMax, connection.isReady {
-            guard let request = request(for: question) else {
-                waiting.popFirst()
-                continue
-            }
-            lastRequest += 1
-            do throws(NATSRefusal) {
-                try connection.request(
-                    request, token: Asker.records.token(lastRequest), within: Limits.sessionAnswerMillisecondsMax)
-                underWay[lastRequest] = question
-                waiting.popFirst()
-            } catch {
-                if case .tooLarge(let bytesMax) = error {
-                    report(
-                        "a session's record of \(request.payload.count) bytes is larger than the servers' max_payload (\(bytesMax))"
-                    )
-                    if case .write(let session, _, _, let number) = question { tooLarge.append((session, number)) }
-                    waiting.popFirst()
-                    continue
-                }
-                // It is asked again when no answer has come.
-                break
+        while underWayCount < Limits.sessionQuestionsMax, connection.isReady, let question = waiting.popFirst() {
+            guard let request = request(for: question) else { continue }
+            underWayCount += 1
+            connection.request(request, within: Limits.sessionAnswerMillisecondsMax) { [unowned self] answer in
+                underWayCount -= 1
+                if let known = read(answer, to: question) { take(known) }
+                send()
             }
         }
-    }
-
-    /// The writes that servers do not take because they are too large, by their numbers, since this was asked last.
-    func takeRefused() -> [([UInt8], number: UInt64)] {
-        defer { tooLarge = [] }
-        return tooLarge
     }
 
     private func request(for question: Question) -> JetStreamRequest? {
@@ -158,13 +139,6 @@ final class SessionRecords {
 
     // MARK: Answers
 
-    /// Takes the answer to a request; what it says goes to `take`.
-    func answered(_ request: UInt64, _ answer: NATSAnswer, _ take: (Answer) -> Void) {
-        guard let question = underWay.removeValue(forKey: request) else { return }
-        if let known = read(answer, to: question) { take(known) }
-        send()
-    }
-
     /// Reads an answer; nil if it says nothing about the record.
     private func read(_ answer: NATSAnswer, to question: Question) -> Answer? {
         guard case .message(let message) = answer else {
@@ -172,7 +146,12 @@ final class SessionRecords {
             case .create, .inform: (isCreating, isCreated) = (false, false)
             // They are asked again.
             case .read, .remove: break
-            case .write(let session, _, _, let number):
+            case .write(let session, let record, _, let number):
+                if case .unsent(.tooLarge(let bytesMax)) = answer {
+                    let count = record.encoded.count
+                    report("a session's record of \(count) bytes is larger than the servers' max_payload (\(bytesMax))")
+                    return .tooLarge(session, number: number)
+                }
                 guard answer == .nobody else { return nil }
                 // There is no leader, or no stream.
                 isCreated = false

@@ -129,8 +129,6 @@ public protocol NATSListener: AnyObject {
     func wentAway(_ reason: String)
     /// The server has refused something in these words, and goes on.
     func complained(_ words: String)
-    /// What has become of a request.
-    func answered(_ token: UInt64, _ answer: NATSAnswer)
     /// A stream that is followed has another number of replicas than is wanted; that keeps nobody from following it.
     func found(_ stream: String, replicas: Int, wanted: Int)
     /// Whether what was said may still leave. If not, it waits.
@@ -166,6 +164,10 @@ public final class NATSConnection: StreamOwner {
     /// Which answer of the resolver is waited for.
     private var serial = 0
     private var isPerforming = false
+    /// Who waits for the answer to a request, by its number.
+    private var requests: [UInt64: (NATSAnswer) -> Void] = [:]
+    /// Why requests were not sent that have been made since `advance`.
+    private var unsent: [(reason: NATSRefusal, then: (NATSAnswer) -> Void)] = []
     /// The memory that is read into.
     package private(set) lazy var room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
 
@@ -190,12 +192,15 @@ public final class NATSConnection: StreamOwner {
 
     public var isReady: Bool { session.isReady }
 
-    public var nextDeadline: UInt64? { [session.nextDeadline, dialer?.nextDeadline].compactMap { $0 }.min() }
+    public var nextDeadline: UInt64? {
+        [session.nextDeadline, dialer?.nextDeadline, unsent.isEmpty ? nil : 0].compactMap { $0 }.min()
+    }
 
     /// Bytes that the server has not taken.
     public var waitingBytes: Int { stream?.waitingBytes ?? 0 }
 
-    private var now: UInt64 { events.nowMilliseconds }
+    /// In milliseconds, of the loop's clock.
+    public var now: UInt64 { events.nowMilliseconds }
 
     // MARK: Commands
 
@@ -231,6 +236,9 @@ public final class NATSConnection: StreamOwner {
         if let dialer, let deadline = dialer.nextDeadline, deadline <= now { dialer.advance(now: now) }
         session.advance(now: now)
         perform()
+        let refused = unsent
+        unsent = []
+        for request in refused { request.then(.unsent(request.reason)) }
     }
 
     public func received(_ message: NATSConnectionMessage) {
@@ -253,17 +261,22 @@ public final class NATSConnection: StreamOwner {
         try session.publish(subject, reply: reply, headers: headers, payload: payload)
     }
 
-    /// Asks; the listener is told what has become of it, in any case.
+    /// Asks; `then` is told what has become of it, in any case and never before this returns.
     public func request(
-        _ subject: Subject, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>, token: UInt64,
-        within milliseconds: UInt64
-    ) throws(NATSRefusal) {
-        try session.request(subject, headers: headers, payload: payload, token: token, within: milliseconds, now: now)
+        _ subject: Subject, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>,
+        within milliseconds: UInt64, then: @escaping (NATSAnswer) -> Void
+    ) {
+        do throws(NATSRefusal) {
+            let number = try session.request(subject, headers: headers, payload: payload, within: milliseconds, now: now)
+            requests[number] = then
+        } catch {
+            unsent.append((error, then))
+        }
     }
 
     /// Asks JetStream; the same holds.
-    public func request(_ request: JetStreamRequest, token: UInt64, within milliseconds: UInt64) throws(NATSRefusal) {
-        try self.request(request.subject, headers: request.headers, payload: request.payload, token: token, within: milliseconds)
+    public func request(_ request: JetStreamRequest, within milliseconds: UInt64, then: @escaping (NATSAnswer) -> Void) {
+        self.request(request.subject, headers: request.headers, payload: request.payload, within: milliseconds, then: then)
     }
 
     /// Sends what was said.
@@ -375,7 +388,7 @@ public final class NATSConnection: StreamOwner {
         case .ready(let info): listener.becameReady(info)
         case .away(let reason): listener.wentAway(reason)
         case .complaint(let words): listener.complained(words)
-        case .answered(let token, let answer): listener.answered(token, answer)
+        case .answered(let number, let answer): requests.removeValue(forKey: number)?(answer)
         }
     }
 }

@@ -123,7 +123,7 @@ public final class NATSSession {
     }
 
     public func advance(now: UInt64) {
-        requests.takeLate(now: now) { effects.append(.answered(token: $0, .late)) }
+        requests.takeLate(now: now) { effects.append(.answered($0, .late)) }
         switch state {
         case .pausing(let end): if end <= now { dial(now: now) }
         case .dialing, .joining:
@@ -360,7 +360,7 @@ public final class NATSSession {
         refused = RefusedSubscriptions()
         reader = OperationReader()
         writer.bytes = []
-        requests.takeAll { effects.append(.answered(token: $0, .lost)) }
+        requests.takeAll { effects.append(.answered($0, .lost)) }
     }
 }
 
@@ -407,15 +407,17 @@ extension NATSSession {
         writer.publish(subject: subject, reply: reply, payload: payload)
     }
 
-    /// Asks; `answered` with `token` follows, in any case, after as many milliseconds at the latest. A token is the
-    /// caller's; one that waits already is not to be used again.
+    /// Asks; `answered` follows, in any case, after as many milliseconds at the latest.
+    ///
+    /// - Returns: the number that `answered` comes with.
     public func request(
-        _ subject: Subject, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>, token: UInt64,
+        _ subject: Subject, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>,
         within milliseconds: UInt64, now: UInt64
-    ) throws(NATSRefusal) {
+    ) throws(NATSRefusal) -> UInt64 {
         try check(payload.count)
-        guard let inbox = requests.add(token, until: now + milliseconds) else { throw .full }
+        guard let (number, inbox) = requests.add(until: now + milliseconds) else { throw .full }
         writer.publish(subject, reply: inbox, headers: headers, payload: payload)
+        return number
     }
 
     private var hasJoined: Bool { state == .joining || state == .ready }
@@ -427,14 +429,14 @@ extension NATSSession {
     }
 
     private func answered(_ view: MessageView, now: UInt64) {
-        guard let token = requests.take(view.subject) else { return }
+        guard let number = requests.take(view.subject) else { return }
         do throws(WireError) {
             let message = try ReceivedMessage(view)
             let isNobody = message.headers.status == 503 && message.payload.isEmpty
-            effects.append(.answered(token: token, isNobody ? .nobody : .message(message)))
+            effects.append(.answered(number, isNobody ? .nobody : .message(message)))
         } catch {
+            effects.append(.answered(number, .lost))
             fail(error.description, now: now)
-            effects.append(.answered(token: token, .lost))
         }
     }
 }

@@ -4,7 +4,8 @@ struct RequestTable {
     static let subscription: UInt64 = 1
 
     private let prefix: [UInt8]
-    private var waiting: [UInt64: (token: UInt64, deadline: UInt64)] = [:]
+    /// Until when each is waited for, by its number.
+    private var waiting: [UInt64: UInt64] = [:]
     private var lastNumber: UInt64 = 0
     /// The earliest deadline, or one before it that was another request's.
     private(set) var nextDeadline: UInt64?
@@ -18,34 +19,34 @@ struct RequestTable {
     /// The pattern that is subscribed to.
     var pattern: SubjectPattern { SubjectPattern(checked: prefix + [UInt8(ascii: "*")]) }
 
-    /// Notes a request; returns where its answer is to go, nil if too many wait.
-    mutating func add(_ token: UInt64, until deadline: UInt64) -> Subject? {
+    /// Notes a request; returns its number and where its answer is to go, nil if too many wait.
+    mutating func add(until deadline: UInt64) -> (number: UInt64, inbox: Subject)? {
         guard waiting.count < Limits.requestsMax else { return nil }
         lastNumber += 1
-        waiting[lastNumber] = (token, deadline)
+        waiting[lastNumber] = deadline
         nextDeadline = min(nextDeadline ?? deadline, deadline)
-        return Subject(checked: prefix + String(lastNumber).utf8)
+        return (lastNumber, Subject(checked: prefix + String(lastNumber).utf8))
     }
 
-    /// An answer has come; returns whose it is. Nil for one that nobody waits for any more.
+    /// An answer has come; returns the number of its request. Nil for one that nobody waits for any more.
     mutating func take(_ subject: UnsafeRawBufferPointer) -> UInt64? {
         guard subject.starts(with: prefix), let number = UInt64(String(decoding: subject.dropFirst(prefix.count), as: UTF8.self))
         else { return nil }
-        return waiting.removeValue(forKey: number)?.token
+        return waiting.removeValue(forKey: number) == nil ? nil : number
     }
 
     /// Gives those that have waited for too long, oldest first. O(requests) when one may be.
     mutating func takeLate(now: UInt64, _ body: (UInt64) -> Void) {
         guard let nextDeadline, nextDeadline <= now else { return }
-        for (number, request) in waiting.filter({ $0.value.deadline <= now }).sorted(by: { $0.key < $1.key }) {
+        for number in waiting.filter({ $0.value <= now }).keys.sorted() {
             waiting[number] = nil
-            body(request.token)
+            body(number)
         }
-        self.nextDeadline = waiting.values.map(\.deadline).min()
+        self.nextDeadline = waiting.values.min()
     }
 
     mutating func takeAll(_ body: (UInt64) -> Void) {
-        for (_, request) in waiting.sorted(by: { $0.key < $1.key }) { body(request.token) }
+        for number in waiting.keys.sorted() { body(number) }
         waiting = [:]
         nextDeadline = nil
     }

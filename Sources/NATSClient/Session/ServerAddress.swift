@@ -127,8 +127,8 @@ public enum NATSEffect: Sendable, Equatable {
     case away(reason: String)
     /// A server has refused something that it was asked, in its words; the connection goes on.
     case complaint(String)
-    /// What has become of a request.
-    case answered(token: UInt64, NATSAnswer)
+    /// What has become of the request with this number.
+    case answered(UInt64, NATSAnswer)
 }
 
 /// What became of a request.
@@ -140,10 +140,12 @@ public enum NATSAnswer: Sendable, Equatable {
     case late
     /// The connection was lost: whether it was heard is unknown.
     case lost
+    /// It was not sent, for this reason.
+    case unsent(NATSRefusal)
 }
 
 /// Why a message was not taken.
-public enum NATSRefusal: Error, Equatable {
+public enum NATSRefusal: Error, Equatable, Sendable {
     /// There is no connection.
     case away
     /// More than `bytesMax` bytes.

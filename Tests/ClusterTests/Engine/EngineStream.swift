@@ -1,5 +1,7 @@
 import Bytes
 
+@testable import Cluster
+
 /// One of the engine's streams on three servers or one: what has been measured of it, and what it is documented to do.
 ///
 /// - What is stored has a number; a message identifier is known for a window, and what is known is answered and not
@@ -17,13 +19,6 @@ import Bytes
 /// - What has gone leaves a hole, and a stream that has become empty keeps the number of its last message.
 /// - Without room a message is refused at once.
 final class EngineStream {
-    enum Answer: Equatable {
-        case stored(UInt64, isDuplicate: Bool)
-        case wrongLast
-        case unavailable
-        case noRoom
-    }
-
     struct Record {
         let sequence: UInt64
         let subject: String
@@ -40,7 +35,7 @@ final class EngineStream {
         let expected: UInt64?
         let milliseconds: UInt64?
         let payload: [UInt8]
-        let answer: (Answer) -> Void
+        let answer: (StoreAnswer) -> Void
     }
 
     private final class Follower {
@@ -151,7 +146,7 @@ final class EngineStream {
     /// Asks to store a message; `answer` is called unless something that carries question or answer breaks.
     func publish(
         _ payload: [UInt8], to subject: String, messageID: String? = nil, expected: UInt64? = nil, milliseconds: UInt64? = nil,
-        by connection: EngineConnection, answer: @escaping (Answer) -> Void
+        by connection: EngineConnection, answer: @escaping (StoreAnswer) -> Void
     ) {
         connection.request { [self] reply in
             guard let leader, engine.servers[leader].isUp, engine.isJoined(connection.server, leader) else {
@@ -172,12 +167,12 @@ final class EngineStream {
     private func take(_ message: Taken) {
         if let identifier = message.messageID {
             if let known = identifiers[identifier], known.at + windowMicroseconds > clock.now {
-                return message.answer(.stored(known.sequence, isDuplicate: true))
+                return message.answer(.stored(at: known.sequence))
             }
             if taken.contains(where: { $0.messageID == identifier }) { return message.answer(.unavailable) }
         }
         if isFull { return message.answer(.noRoom) }
-        if message.expected != nil, taken.contains(where: { $0.subject == message.subject }) { return message.answer(.wrongLast) }
+        if message.expected != nil, taken.contains(where: { $0.subject == message.subject }) { return message.answer(.conflict) }
         taken.append(message)
         store()
     }
@@ -192,11 +187,11 @@ final class EngineStream {
             guard self.term == term, self.leader == leader, hasMajority(leader), !taken.isEmpty else { return store() }
             let message = taken.removeFirst()
             if let expected = message.expected, expected != lastSequences[message.subject] ?? 0 {
-                message.answer(.wrongLast)
+                message.answer(.conflict)
             } else {
                 let sequence = append(message.subject, message.payload, isMarker: false, milliseconds: message.milliseconds)
                 if let identifier = message.messageID { identifiers[identifier] = (sequence, clock.now) }
-                message.answer(.stored(sequence, isDuplicate: false))
+                message.answer(.stored(at: sequence))
             }
             store()
         }

@@ -6,9 +6,7 @@ import Testing
 struct BatchLedgerTests {
     @Test func `a batch is confirmed when all of it is logged, and behind those before it`() {
         var ledger = BatchLedger(shardCount: 2)
-        let first = ledger.begin(5, of: 0)
-        ledger.add(first)
-        ledger.add(first)
+        let first = ledger.begin(5, of: 0, count: 3)
         ledger.done(first)
         let second = ledger.begin(7, of: 0)
         ledger.done(second)
@@ -25,8 +23,7 @@ struct BatchLedgerTests {
 
     @Test func `a failure is told of its own batch, and what is unknown outweighs what is refused`() {
         var ledger = BatchLedger(shardCount: 1)
-        let tokens = (1...4).map { ledger.begin(UInt64($0), of: 0) }
-        ledger.add(tokens[2])
+        let tokens = (1...4).map { ledger.begin($0, of: 0, count: $0 == 3 ? 2 : 1) }
         ledger.failed(tokens[2], .unknown, in: 2)
         for token in tokens where token != tokens[2] { ledger.done(token) }
         ledger.failed(tokens[2], .refused, in: 4)

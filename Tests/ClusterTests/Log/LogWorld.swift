@@ -295,13 +295,7 @@ final class LogNode: EngineClient, LogSink {
         guard let connection else { return }
         world.stream.publish(record, to: "log", messageID: messageID, by: connection) { [self] answer in
             guard isRunning else { return }
-            switch answer {
-            case .stored(let sequence, _):
-                writer.answered(queue: queue, number: number, .stored(at: sequence), now: clock.milliseconds, self)
-            case .noRoom: writer.answered(queue: queue, number: number, .noRoom, now: clock.milliseconds, self)
-            case .unavailable, .wrongLast:
-                writer.answered(queue: queue, number: number, .unavailable, now: clock.milliseconds, self)
-            }
+            writer.answered(queue: queue, number: number, answer, now: clock.milliseconds, self)
             schedule()
         }
     }

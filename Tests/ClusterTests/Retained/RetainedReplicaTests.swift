@@ -108,9 +108,9 @@ import Testing
         #expect(changes("t") == [1, 2] && changes("u") == [3] && changes("v") == [] && isOpen(1, 2))
         change(&replica, "t", 4)
         #expect(!isOpen(2) && isOpen(1, 2))
-        replica.answered(1, .stored, now: 1, played)
+        replica.answered(1, .stored(at: 1), now: 1, played)
         #expect(!isOpen(1, 2) && isOpen(4))
-        replica.answered(4, .stored, now: 1, played)
+        replica.answered(4, .stored(at: 1), now: 1, played)
         #expect(!isOpen(4) && changes("t") == [])
     }
 
@@ -142,9 +142,9 @@ import Testing
         change(&replica, "c", 512, isOffer: true)
         replica.swept(next: 2, round: 1, played)
         #expect(played.take() == ["store 256 offer", "store 512 offer"])
-        replica.answered(256, .stored, now: 0, played)
+        replica.answered(256, .stored(at: 1), now: 0, played)
         #expect(played.take() == [])
-        replica.answered(512, .stored, now: 0, played)
+        replica.answered(512, .stored(at: 1), now: 0, played)
         #expect(played.take() == ["offer from 2 0 r1"])
         replica.swept(next: nil, round: 1, played)
         #expect(played.take() == ["member"])
@@ -163,11 +163,11 @@ import Testing
         change(&replica, "b", 5, serial: 5)
         #expect(played.take() == ["store 1", "store 5"])
         // In the order in which the shard told of them.
-        replica.answered(5, .stored, now: 0, played)
+        replica.answered(5, .stored(at: 1), now: 0, played)
         #expect(played.take() == [])
-        replica.answered(1, .stored, now: 0, played)
+        replica.answered(1, .stored(at: 1), now: 0, played)
         #expect(played.take() == ["safe 1 of 0", "store 4"])
-        replica.answered(4, .stored, now: 0, played)
+        replica.answered(4, .stored(at: 1), now: 0, played)
         #expect(played.take().last == "safe 5 of 0" && replica.waitingCount == 0)
     }
 
@@ -184,7 +184,7 @@ import Testing
         #expect(played.take() == [])
         replica.found(lastSequence: 0, now: 9000, played)
         #expect(played.take().first == "store 1")
-        replica.answered(1, .stored, now: 9000, played)
+        replica.answered(1, .stored(at: 1), now: 9000, played)
         #expect(played.take().contains("safe 1 of 0"))
     }
 

@@ -347,12 +347,7 @@ final class RetainedNode: EngineClient, RetainedSink {
             expected: change.isOffer ? 0 : nil, by: connection
         ) { [self] answer in
             guard isRunning else { return }
-            let result: RetainedAnswer =
-                switch answer {
-                case .stored, .wrongLast: .stored
-                case .unavailable, .noRoom: .unavailable
-                }
-            replica.answered(change.number, result, now: clock.milliseconds, self)
+            replica.answered(change.number, answer, now: clock.milliseconds, self)
             settle()
         }
     }

@@ -154,11 +154,11 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         ) { [self] answer in
             act { [self] in
                 switch answer {
-                case .stored(let sequence, _):
+                case .stored(let sequence):
                     lease.renewed(askedAt: askedAt, at: sequence, now: now)
                     renewsAt = askedAt + SessionWorld.lifeMilliseconds / 3
-                case .wrongLast: look()
-                case .unavailable, .noRoom: break
+                case .conflict: look()
+                case .unavailable, .noRoom, .refused: break
                 }
                 begin()
             }
@@ -265,13 +265,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         guard let connection else { return }
         world.stream.publish(record.encoded, to: subject(session), expected: sequence, by: connection) { [self] answer in
             act { [self] in
-                let told: RecordAnswer =
-                    switch answer {
-                    case .stored(let sequence, _): .stored(at: sequence)
-                    case .wrongLast: .conflict
-                    case .unavailable, .noRoom: .unavailable
-                    }
-                owner?.written(session, number: number, told, now: now, self)
+                owner?.written(session, number: number, answer, now: now, self)
             }
         }
     }

@@ -36,7 +36,6 @@ import Testing
             log = ClusterLog(
                 plan, incarnations, on: shell.loops[0], connection: servers.connection,
                 StreamRefusals("c", on: shell.loops[0], changed: {}), context: gateway)
-            servers.receive = { [unowned self] in log.answered(Asker.of($0).number, $1) }
             unread = Set(log.partitions.indices)
         }
 

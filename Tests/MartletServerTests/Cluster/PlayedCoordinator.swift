@@ -55,11 +55,15 @@ final class PlayedGateway: GatewayContext, ReadLog {
 
     func refused(_ stream: String, _ error: JetStreamError) { refused.append("\(stream) \(error.errorCode)") }
 
+    func report(_ reason: String) {}
+
     func isInForce(_ ticket: UInt64) -> Bool { ticket <= knownTicket }
 
     func ahead(of will: SavedWill) -> WillAhead { WillAhead() }
 
     func isOnItsWay(_ ahead: WillAhead) -> Bool { isPublishing }
+
+    func writeIsOver() {}
 
     func logIsCut(_ partition: Int, at last: UInt64) {}
 
@@ -99,10 +103,6 @@ final class PlayedCoordinator {
         gateway = PlayedGateway(shell)
         coordinator = SessionCoordinator(
             plan, NodeIncarnations(me.node), on: shell.loops[0], servers.connection, log: gateway, context: gateway)
-        servers.receive = { [unowned self] in
-            let (asker, number) = Asker.of($0)
-            coordinator.answered(asker, number, $1)
-        }
         servers.bucketIsMadeMeanwhile = bucketIsMadeMeanwhile
         servers.connect()
         coordinator.attached()

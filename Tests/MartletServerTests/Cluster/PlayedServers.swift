@@ -24,7 +24,6 @@ final class PlayedServers: NATSListener {
     private var identifiers: Set<String> = []
     private var sequence: UInt64 = 0
     private(set) var connection: NATSConnection! = nil
-    var receive: (UInt64, NATSAnswer) -> Void = { _, _ in }
     private let payloadBytesMax: Int
     /// Whether another node makes the bucket with another configuration, between the question for it and the order to
     /// make it.
@@ -51,17 +50,14 @@ final class PlayedServers: NATSListener {
     /// A server is there.
     func connect() {
         session.start(now: 0)
+        // Nobody is dialled.
+        _ = session.takeEffects()
         session.connected(now: 0)
         take("INFO {\"version\":\"2.14.0\",\"max_payload\":\(payloadBytesMax),\"headers\":true}\r\nPONG\r\n")
         _ = session.takeOutput()
     }
 
-    private func take(_ text: String) {
-        Array(text.utf8).withUnsafeBytes { session.received($0, now: 0, deliver: { _ in }) }
-        for effect in session.takeEffects() {
-            if case .answered(let token, let answer) = effect { receive(token, answer) }
-        }
-    }
+    private func take(_ text: String) { Array(text.utf8).withUnsafeBytes { connection.received($0) } }
 
     /// Writes an entry, as another node does.
     func put(_ payload: [UInt8], to subject: String) {
@@ -78,6 +74,7 @@ final class PlayedServers: NATSListener {
     /// Answers what was asked until nothing is.
     func answer() {
         while true {
+            connection.advance(now: 0)
             let output = session.takeOutput()
             guard !output.isEmpty else { return }
             for request in Self.requests(output) {
@@ -170,5 +167,4 @@ final class PlayedServers: NATSListener {
     func becameReady(_ info: ServerInfo) {}
     func wentAway(_ reason: String) {}
     func complained(_ words: String) {}
-    func answered(_ token: UInt64, _ answer: NATSAnswer) { receive(token, answer) }
 }

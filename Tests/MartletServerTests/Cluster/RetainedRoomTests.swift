@@ -15,6 +15,7 @@ import Testing
     private final class Node {
         let shell: SimulatedShell
         let servers: PlayedServers
+        let gateway: PlayedGateway
         let runner: RetainedRunner
         let space = SubjectSpace(cluster: "c")
 
@@ -25,13 +26,10 @@ import Testing
             let plan = try #require(try ClusterPlan(configuration))
             shell = try SimulatedShell(loops: 1)
             servers = PlayedServers(plan, on: shell.loops[0])
+            gateway = PlayedGateway(shell)
             runner = RetainedRunner(
                 plan, node: NodeID(store: 1, incarnation: 5), space: space, on: shell.loops[0], servers.connection,
-                StreamRefusals("c", on: shell.loops[0], changed: {}), report: { _ in })
-            servers.receive = { [unowned self] in
-                let (asker, number) = Asker.of($0)
-                if asker == .retained { runner.answered(number, $1) }
-            }
+                StreamRefusals("c", on: shell.loops[0], changed: {}), context: gateway)
             servers.connect()
             runner.heard(.found(first: 1, last: 0))
         }
