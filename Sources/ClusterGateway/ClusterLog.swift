@@ -65,11 +65,10 @@ final class ClusterLog {
         self.context = context
         let shards = loop.loops.map(\.shard)
         ledger = BatchLedger(shardCount: shards.count)
-        let space = SubjectSpace(cluster: plan.name)
         for index in 0..<plan.logPartitions {
-            guard let subject = Subject(space.log(partition: index)) else { preconditionFailure("a partition has a subject") }
             let places = shards.map { index < $0.logPositions.count ? $0.logPositions[index] : nil }
-            partitions.append(LogPartition(index, subject: subject, node: incarnations.current, places: places))
+            partitions.append(
+                LogPartition(index, subject: Self.subject(index, plan), node: incarnations.current, places: places))
         }
         for partition in partitions { partition.follow(on: connection, node: incarnations.current, for: self) }
     }
@@ -95,7 +94,7 @@ final class ClusterLog {
     func attached(_ info: ServerInfo) {
         isAttached = true
         for partition in partitions {
-            partition.stream?.attached(Self.stream(partition.index, subject: partition.subject, plan, info), now: now)
+            partition.stream?.attached(Self.stream(partition.index, plan, info), now: now)
             partition.writer.attached(now: now, self)
         }
         settle()
@@ -126,9 +125,15 @@ final class ClusterLog {
 
     static func streamName(_ partition: Int, _ plan: ClusterPlan) -> String { "martlet_\(plan.name)_log_\(partition)" }
 
+    static func subject(_ partition: Int, _ plan: ClusterPlan) -> Subject {
+        let subject = Subject(SubjectSpace(cluster: plan.name).log(partition: partition))
+        guard let subject else { preconditionFailure("a partition has a subject") }
+        return subject
+    }
+
     /// The configuration of a partition's stream.
-    static func stream(_ partition: Int, subject: Subject, _ plan: ClusterPlan, _ info: ServerInfo) -> StreamConfiguration {
-        var stream = StreamConfiguration(name: streamName(partition, plan), subjects: ["\(subject)"])
+    static func stream(_ partition: Int, _ plan: ClusterPlan, _ info: ServerInfo) -> StreamConfiguration {
+        var stream = StreamConfiguration(name: streamName(partition, plan), subjects: ["\(subject(partition, plan))"])
         stream.replicas = plan.replicas(info)
         // With another number a node would write where nobody reads.
         stream.metadata = ["martlet_cluster_partitions": "\(plan.logPartitions)"]
@@ -233,7 +238,8 @@ extension ClusterLog: ReadLog {
     func found(_ first: UInt64, _ last: UInt64, _ partition: LogPartition) {
         (partition.isFound, partition.trouble) = (true, nil)
         let name = "the log's partition \(partition.index)"
-        let stream = Self.hash(ofIdentity: partition.stream?.identity ?? "")
+        // Never 0, which stands for none.
+        let stream = max(1, Self.hash(partition.stream?.identity ?? ""))
         let start = first > 0 ? first - 1 : 0
         if let place = partition.place, place.stream == stream {
             if last < max(place.sequence, partition.furthest) { cut(partition, name, at: last) }
@@ -292,9 +298,9 @@ extension ClusterLog: ReadLog {
         loop.loops[shard].post(.logBegins(partition.index, after: place), from: loop)
     }
 
-    /// Stands for what a stream differs in from others of its name; never 0.
-    private static func hash(ofIdentity text: String) -> UInt64 {
-        max(1, text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
+    /// FNV-1a: the same on all nodes.
+    static func hash(_ text: String) -> UInt64 {
+        text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     }
 }
 

@@ -43,7 +43,7 @@ public struct LeftSessions {
     /// The sessions that go on with the next step.
     private var steps: [[UInt8]] = []
     /// When each that waits is due, in seconds; and those of each second, some of which may have changed their minds.
-    private var waiting = WaitingSessions()
+    private var waiting = BoundedSessionMap<UInt64>(countMax: Limits.leftSessionsMax, nameBytesMax: Limits.leftSessionBytesMax)
     private var calendar: [UInt64: [[UInt8]]] = [:]
     private var passedThrough: UInt64 = 0
     private var due = Deque<[UInt8]>()
@@ -83,7 +83,7 @@ public struct LeftSessions {
             waiting[session] = nil
             return
         }
-        guard waiting[session] != nil || waiting.hasRoom(for: session) else { return }
+        guard waiting.hasRoom(for: session) else { return }
         waiting[session] = second
         calendar[second, default: []].append(session)
     }
@@ -163,28 +163,37 @@ public struct LeftSessions {
     }
 }
 
-/// When sessions are due, in seconds. Invariant: at most `Limits.leftSessionsMax`, whose names have
-/// `Limits.leftSessionBytesMax`.
-private struct WaitingSessions {
-    private var seconds: [[UInt8]: UInt64] = [:]
+/// Something of each of many sessions, by their Client Identifiers, as far as there is room: who puts in another one
+/// asks for that first.
+public struct BoundedSessionMap<Value> {
+    private var values: [[UInt8]: Value] = [:]
+    /// Bytes of the Client Identifiers.
     private var byteCount = 0
+    private let countMax: Int
+    private let nameBytesMax: Int
 
-    var isEmpty: Bool { seconds.isEmpty }
-    var count: Int { seconds.count }
+    /// - Parameters:
+    ///   - countMax: how many sessions.
+    ///   - nameBytesMax: how many bytes their Client Identifiers have together.
+    public init(countMax: Int, nameBytesMax: Int) { (self.countMax, self.nameBytesMax) = (countMax, nameBytesMax) }
 
-    func hasRoom(for session: [UInt8]) -> Bool {
-        count < Limits.leftSessionsMax && byteCount + session.count <= Limits.leftSessionBytesMax
+    public var isEmpty: Bool { values.isEmpty }
+    public var count: Int { values.count }
+
+    /// Whether a session is there, or may be.
+    public func hasRoom(for session: [UInt8]) -> Bool {
+        values[session] != nil || count < countMax && byteCount + session.count <= nameBytesMax
     }
 
-    subscript(session: [UInt8]) -> UInt64? {
-        get { seconds[session] }
+    public subscript(session: [UInt8]) -> Value? {
+        get { values[session] }
         set {
-            if (seconds[session] == nil) != (newValue == nil) {
-                byteCount += newValue == nil ? -session.count : session.count
-            }
-            seconds[session] = newValue
+            if (values[session] == nil) != (newValue == nil) { byteCount += newValue == nil ? -session.count : session.count }
+            values[session] = newValue
         }
     }
+
+    public mutating func removeAll() { (values, byteCount) = ([:], 0) }
 }
 
 extension Limits {

@@ -39,7 +39,6 @@ final class LogReplay {
 
     private let plan: ClusterPlan
     private let incarnations: NodeIncarnations
-    private let subjects: [Subject]
     private unowned let loop: ShardLoop
     private unowned let connection: NATSConnection
     private let log: any ReadLog
@@ -65,10 +64,8 @@ final class LogReplay {
     ) {
         (self.plan, self.incarnations, self.loop, self.connection) = (plan, incarnations, loop, connection)
         (self.log, self.report) = (log, report)
-        let space = SubjectSpace(cluster: plan.name)
-        subjects = (0..<plan.logPartitions).compactMap { Subject(space.log(partition: $0)) }
-        scans = Array(repeating: nil, count: subjects.count)
-        waiting = Array(repeating: [], count: subjects.count)
+        scans = Array(repeating: nil, count: plan.logPartitions)
+        waiting = Array(repeating: [], count: plan.logPartitions)
     }
 
     private var now: UInt64 { loop.events.nowMilliseconds }
@@ -170,7 +167,7 @@ final class LogReplay {
             scans[partition] = scan
         }
         guard let stream = scans[partition]?.stream, !stream.isFollowing else { return }
-        stream.attached(ClusterLog.stream(partition, subject: subjects[partition], plan, info), now: now)
+        stream.attached(ClusterLog.stream(partition, plan, info), now: now)
     }
 
     private func end(_ partition: Int) {

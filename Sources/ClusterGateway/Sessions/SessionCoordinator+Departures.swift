@@ -85,7 +85,7 @@ extension SessionCoordinator {
         // An answer may have got lost.
         let hasSettled = isKept || wills.settled[session] == nodeMessage.epoch || sessions[session].going?.hasSettledWills == true
         if hasSettled {
-            wills.settled.insert(session, nodeMessage.epoch)
+            wills.settle(session, by: nodeMessage.epoch)
         }
         call = .asked(reply, cleanStart: cleanStart)
         owner?.askedToStop(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)

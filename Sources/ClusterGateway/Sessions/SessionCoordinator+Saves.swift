@@ -70,10 +70,8 @@ extension SessionCoordinator {
     }
 
     private func logUnsavable(_ session: [UInt8], _ count: Int, _ bytesMax: Int) {
-        guard !unsavable.contains(session), unsavable.count < Limits.sessionDropsMax,
-            unsavable.reduce(session.count, { $0 + $1.count }) <= Limits.sessionNameBytesMax
-        else { return }
-        unsavable.insert(session)
+        guard unsavable[session] == nil, unsavable.hasRoom(for: session) else { return }
+        unsavable[session] = ()
         log(
             .warning,
             "the session of client \(Self.name(session)) has subscriptions or a will of \(count) bytes, more than the servers' max_payload "
@@ -121,7 +119,7 @@ extension SessionCoordinator {
     /// Forgets the saves of a session that has ended, or is another node's.
     func forgetSaves(of session: [UInt8]) {
         sessions[session].saves = SessionSaves()
-        unsavable.remove(session)
+        unsavable[session] = nil
     }
 
     /// Forgets all saves, because the lease has ended.

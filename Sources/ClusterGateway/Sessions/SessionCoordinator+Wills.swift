@@ -90,8 +90,8 @@ extension SessionCoordinator {
             switch job.stage {
             case .logging:
                 let partition = BrokerShard.logPartition(of: message.topic, among: plan.logPartitions)
-                guard let subject = Subject(space.log(partition: partition)) else { return nil }
-                return .publish(subject, expectation, payload: Bundle.record(of: job.will, of: job.key.session, by: node))
+                let record = Bundle.record(of: job.will, of: job.key.session, by: node)
+                return .publish(ClusterLog.subject(partition, plan), expectation, payload: record)
             case .retaining:
                 guard let subject = Subject(space.retained(message.topic)) else { return nil }
                 let left = message.millisecondsLeft.map { min($0, Limits.messageExpiryMillisecondsMax) }
@@ -257,9 +257,7 @@ struct WillJob {
     }
 
     /// Stands for the node in the change of what is retained, so that all who publish the will make the same one.
-    var changeNode: NodeID {
-        NodeID(messageIdentifier.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
-    }
+    var changeNode: NodeID { NodeID(ClusterLog.hash(messageIdentifier)) }
 }
 
 /// The wills of a session on their way into the log, in their order.
@@ -286,7 +284,8 @@ struct WillQueue {
     /// The wills that stand in records although they are over.
     var ended = EndedWills()
     /// By which claims of others sessions have left of which this node has seen to the wills.
-    var settled = SettledClaims()
+    private(set) var settled = BoundedSessionMap<UInt64>(
+        countMax: Limits.sessionDropsMax, nameBytesMax: Limits.sessionNameBytesMax)
 
     mutating func append(_ session: [UInt8]) { waiting.append(session) }
 
@@ -306,27 +305,12 @@ struct WillQueue {
 
     /// Forgets all wills, because the lease has ended: they stand in the records.
     mutating func forget() { (waiting, retries, behind) = ([], [], []) }
-}
 
-/// By which claim of another node each session was given up here, with its wills settled; all are forgotten for the
-/// next one when there are too many.
-///
-/// Invariant: at most `Limits.sessionDropsMax`, whose names have `Limits.sessionNameBytesMax`. Belongs to a
-/// `SessionCoordinator`.
-struct SettledClaims {
-    private var epochs: [[UInt8]: UInt64] = [:]
-    private var byteCount = 0
-
-    subscript(session: [UInt8]) -> UInt64? { epochs[session] }
-
-    mutating func insert(_ session: [UInt8], _ epoch: UInt64) {
-        if epochs[session] == nil {
-            if epochs.count >= Limits.sessionDropsMax || byteCount + session.count > Limits.sessionNameBytesMax {
-                (epochs, byteCount) = ([:], 0)
-            }
-            byteCount += session.count
-        }
-        epochs[session] = epoch
+    /// A session leaves by another node's claim, and its wills are seen to. Where too many have, all others are
+    /// forgotten.
+    mutating func settle(_ session: [UInt8], by epoch: UInt64) {
+        if !settled.hasRoom(for: session) { settled.removeAll() }
+        settled[session] = epoch
     }
 }
 
@@ -345,19 +329,18 @@ struct WillAhead {
 ///
 /// Belongs to a `SessionCoordinator`.
 struct EndedWills {
-    private var names: [[UInt8]: Set<WillName>] = [:]
+    private var names = BoundedSessionMap<Set<WillName>>(
+        countMax: Limits.endedWillsMax, nameBytesMax: Limits.sessionNameBytesMax)
     private(set) var count = 0
-    /// Bytes of the sessions' names.
-    private var byteCount = 0
 
     func contains(_ key: WillJob.Key) -> Bool { names[key.session]?.contains(key.name) ?? false }
 
     /// Beyond `Limits.endedWillsMax`, and `Limits.sessionNameBytesMax`, nothing is kept.
     mutating func insert(_ name: WillName, of session: [UInt8]) {
-        let newBytes = names[session] == nil ? session.count : 0
-        guard count < Limits.endedWillsMax, byteCount + newBytes <= Limits.sessionNameBytesMax else { return }
-        byteCount += newBytes
-        if names[session, default: []].insert(name).inserted { count += 1 }
+        guard count < Limits.endedWillsMax, names.hasRoom(for: session), !contains(WillJob.Key(session: session, name: name))
+        else { return }
+        names[session] = (names[session] ?? []).union([name])
+        count += 1
     }
 
     /// The session's record has these.
@@ -366,7 +349,6 @@ struct EndedWills {
         let left = known.intersection(wills.map(\.name))
         count -= known.count - left.count
         names[session] = left.isEmpty ? nil : left
-        if left.isEmpty { byteCount -= session.count }
     }
 }
 

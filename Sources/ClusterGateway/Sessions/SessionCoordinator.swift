@@ -55,7 +55,7 @@ final class SessionCoordinator {
     /// For what `owner` is called, while it is: it calls back.
     var call: OwnerCall?
     /// The sessions that are too large to be stored, of which the log tells already.
-    var unsavable: Set<[UInt8]> = []
+    var unsavable = BoundedSessionMap<Void>(countMax: Limits.sessionDropsMax, nameBytesMax: Limits.sessionNameBytesMax)
     var ticksAt: UInt64 = 0
     private var looksAt: UInt64 = 0
     /// When it is looked whether the bucket of records is still the same.
