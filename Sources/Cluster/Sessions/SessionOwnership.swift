@@ -61,7 +61,7 @@ public struct SessionOwnership {
         }
     }
 
-    public let me: SessionRecord.Owner
+    let me: SessionRecord.Owner
     var claims: [[UInt8]: Claim] = [:]
     /// The sessions of which something is under way: few of many.
     var busy: Set<[UInt8]> = []
@@ -130,8 +130,6 @@ public struct SessionOwnership {
         let (before, isKept) = (claims[session], keeps(session))
         // A claim under way serves the new connection, unless it is for nobody.
         if before?.terms != nil, !isKept { return }
-        // Its older connection here is the shell's to end.
-        if isKept { sink.stop(session) }
         claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
         busy.insert(session)
         guard let before, case .kept(let record) = before.phase else { return sink.read(session) }
@@ -206,7 +204,9 @@ public struct SessionOwnership {
     }
 
     /// Another node has claimed the session with an epoch.
-    public mutating func askedToStop(_ session: [UInt8], by node: NodeID, epoch: UInt64, _ sink: some SessionOwnershipSink) {
+    ///
+    /// - Returns: whether this node has stopped, and answers with what it has of the session.
+    public mutating func askedToStop(_ session: [UInt8], epoch: UInt64, _ sink: some SessionOwnershipSink) -> Bool {
         switch claims[session]?.phase {
         case nil: break
         case .reading, .writing:
@@ -218,11 +218,11 @@ public struct SessionOwnership {
             }
         case .settling(let record, _), .kept(let record):
             // Who asks with an earlier epoch is itself asked by us to stop.
-            guard epoch > record.epoch else { return }
+            guard epoch > record.epoch else { return false }
             sink.stop(session)
             forget(session)
         }
-        sink.answer(session, to: node, epoch: epoch)
+        return true
     }
 
     /// Another node has stopped.
@@ -288,12 +288,6 @@ public struct SessionOwnership {
             claims[session]?.saving = record
             write(record, of: session, expecting: 0, now: now, sink)
         }
-    }
-
-    /// Stops all sessions, because this node's lease has ended.
-    public mutating func fence(_ sink: some SessionOwnershipSink) {
-        for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { sink.stop(session) }
-        (claims, busy) = ([:], [])
     }
 
     private var busySorted: [[UInt8]] { busy.sorted { $0.lexicographicallyPrecedes($1) } }

@@ -9,16 +9,8 @@ public protocol SessionOwnershipSink: AnyObject {
     /// `SessionOwnership.written` takes the answer, with the number of the write.
     func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64)
 
-    /// Asks another node to stop; it calls `askedToStop`.
+    /// Asks another node to stop, which calls `askedToStop`; `hasStopped` takes its answer.
     func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64)
-
-    /// Answers that this node has stopped, with what it has of the session; the other calls `hasStopped`.
-    ///
-    /// - Parameters:
-    ///   - session: which.
-    ///   - node: who has asked.
-    ///   - epoch: as it was asked with.
-    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64)
 
     /// The session is this node's: all who kept it before have stopped, or are gone.
     ///

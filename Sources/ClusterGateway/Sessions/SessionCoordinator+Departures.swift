@@ -76,20 +76,16 @@ extension SessionCoordinator {
                 return
             }
         }
-        guard owner != nil else {
-            return depart(session, to: nodeMessage.node, epoch: nodeMessage.epoch, reply, cleanStart: cleanStart)
-        }
+        guard owner != nil else { return depart(nodeMessage, cleanStart: cleanStart, reply) }
         // Who is on the way here has only what others have said.
         let isKept = sessions[session].coming?.hasSettledWills ?? (owner?.keeps(session) == true && !left.isHandling(session))
         left.notTaken(session)
         // An answer may have got lost.
         let hasSettled = isKept || wills.settled[session] == nodeMessage.epoch || sessions[session].going?.hasSettledWills == true
-        if hasSettled {
-            wills.settle(session, by: nodeMessage.epoch)
+        if hasSettled { wills.settle(session, by: nodeMessage.epoch) }
+        if owner?.askedToStop(session, epoch: nodeMessage.epoch, self) == true {
+            depart(nodeMessage, cleanStart: cleanStart, reply)
         }
-        call = .asked(reply, cleanStart: cleanStart)
-        owner?.askedToStop(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
-        call = nil
         sessions[session].going?.hasSettledWills = hasSettled
         // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already:
         // who asks is asked then.
@@ -103,13 +99,15 @@ extension SessionCoordinator {
     }
 
     /// Has the shard stop acting for a session, and export it.
-    func depart(_ session: [UInt8], to other: NodeID, epoch: UInt64, _ asker: Subject, cleanStart: Bool) {
+    private func depart(_ nodeMessage: SessionMessage, cleanStart: Bool, _ asker: Subject) {
+        let session = nodeMessage.identifier
         drops.remove(session)
         forgetSaves(of: session)
         wills.ended.keep([], of: session)
         let held = sessions[session].going?.held
         sessions[session].going = OutgoingSession(
-            node: other, epoch: epoch, offer: messages.nextOffer(), asker: asker, held: held, touchedAt: now)
+            node: nodeMessage.node, epoch: nodeMessage.epoch, offer: messages.nextOffer(), asker: asker, held: held,
+            touchedAt: now)
         post(.sessionLeaves(session, cleanStart: cleanStart), of: session)
     }
 

@@ -52,8 +52,6 @@ final class SessionCoordinator {
     var contested = ContestedSessions()
     var messages: SessionMessages
     var wills = WillQueue()
-    /// For what `owner` is called, while it is: it calls back.
-    var call: OwnerCall?
     /// The sessions that are too large to be stored, of which the log tells already.
     var unsavable = BoundedSessionMap<Void>(countMax: Limits.sessionDropsMax, nameBytesMax: Limits.sessionNameBytesMax)
     var ticksAt: UInt64 = 0
@@ -64,15 +62,6 @@ final class SessionCoordinator {
     var left = LeftSessions()
     private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
     var leftNews: [LeftNews] = []
-
-    enum OwnerCall {
-        /// Another node asks for a session, and is answered there.
-        case asked(Subject, cleanStart: Bool)
-        /// A client has come for its session.
-        case connecting
-        /// The lease has ended.
-        case fencing
-    }
 
     init(
         _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection, log: any ReadLog,
@@ -181,9 +170,7 @@ final class SessionCoordinator {
     /// Stops all sessions, because this node's lease has ended.
     func leaseEnded() {
         guard owner != nil else { return }
-        call = .fencing
-        owner?.fence(self)
-        (call, owner, drops) = (nil, nil, SessionDrops())
+        (owner, drops) = (nil, SessionDrops())
         wills.forget()
         forgetLeft()
         endSaves()
@@ -337,13 +324,11 @@ extension SessionCoordinator: SessionOwnershipSink {
     }
 
     func stop(_ session: [UInt8]) {
-        if case .fencing = call { return }
         // A session that is looked after here for its client, who has come, is not another node's.
         if left.isHandling(session) {
             left.notTaken(session)
             (sessions[session].adoption.oldest, sessions[session].adoption.awaitsShard) = (nil, nil)
         }
-        if case .connecting = call { return }
         contested.claimed(session, now: now)
         overtake(session)
     }
@@ -354,11 +339,6 @@ extension SessionCoordinator: SessionOwnershipSink {
         guard sessions.take(\.coming, of: session) != nil else { return }
         let words = "another connection uses this Client Identifier on another node of the cluster."
         post(.claimFailed(session, words, isTold: true), of: session)
-    }
-
-    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {
-        guard case .asked(let asker, let cleanStart) = call else { return }
-        depart(session, to: node, epoch: epoch, asker, cleanStart: cleanStart)
     }
 }
 
@@ -402,9 +382,7 @@ extension SessionCoordinator {
         sessions[session].coming?.stage = .claiming
         // A session that begins once more has higher numbers than what may be left of it somewhere.
         let terms = SessionOwnership.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)
-        call = .connecting
         owner?.connect(session, terms, now: now, self)
-        call = nil
     }
 
     /// Removes the record of a session that is over, if it is this node's.

@@ -93,8 +93,6 @@ struct LeftSessionsGrowthTests {
 
         func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64) { Issue.record("nobody is there to be asked") }
 
-        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {}
-
         func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool) {
             answers.append { $0.left.restored(session, record) }
         }

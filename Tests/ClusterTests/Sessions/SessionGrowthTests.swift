@@ -41,8 +41,6 @@ struct SessionGrowthTests {
             answers.append { owner, engine in owner.hasStopped(node, session, epoch: epoch, engine) }
         }
 
-        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {}
-
         func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool) { restored += 1 }
 
         func notAssumed(_ session: [UInt8], _ record: SessionRecord?) {}

@@ -39,7 +39,6 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     var settledClaims: [[UInt8]: UInt64] = [:]
     /// Whether the session that stops was kept for its client.
     var stopsKept = false
-    private var isConnecting = false
     /// Records that are to go.
     var endings: [[UInt8]: SessionEnding] = [:]
     /// Sessions whose clients were let in before all that had them had stopped: by which claim, when, and whether they
@@ -93,7 +92,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         }
         lease.expire(now: now)
         if lease.state == .ended {
-            owner?.fence(self)
+            for session in sessions.keys { leave(session) }
             stop()
             world.nodeIsGone(self, isLate: true)
             return world.restart(self)
@@ -232,11 +231,10 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
             left.notTaken(session)
             (endings[session], unsettled[session]) = (nil, nil)
             arrivals[session] = arrival
-            isConnecting = true
+            if owner?.keeps(session) == true { leave(session) }
             owner?.connect(
                 session, SessionOwnership.Terms(expiryInterval: connection.terms.expiry, firstEpoch: world.wallClock), now: now,
                 self)
-            isConnecting = false
         }
     }
 
@@ -280,7 +278,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         send(SessionNode.nodeMessage(0, id, 0, epoch, session), to: node)
     }
 
-    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {
+    private func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {
         heldAnswers[session] = (node, epoch)
         if stopsKept { settledClaims[session] = epoch }
         sendAnswer(session)
@@ -310,7 +308,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
                 if let held = heldAnswers[session], held.epoch == epoch { return }
                 // Who is on the way here has only what others have said.
                 stopsKept = arrivals[session]?.hasSettled ?? (owner?.keeps(session) == true && !left.isHandling(session))
-                owner?.askedToStop(session, by: node, epoch: epoch, self)
+                if owner?.askedToStop(session, epoch: epoch, self) == true { answer(session, to: node, epoch: epoch) }
                 stopsKept = false
                 left.notTaken(session)
             } else {
@@ -353,12 +351,16 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
 
     func stop(_ session: [UInt8]) {
         if left.isHandling(session) { return left.notTaken(session) }
-        let kept = sessions.removeValue(forKey: session)
-        if stopsKept { kept.map { publishAtTakeOver($0, of: session) } }
-        // It is closed, for a client that may never be let in.
-        if let ended = kept?.connection, ended.endedAt == nil { ended.endedAt = clock.now }
-        if let kept { departed[session] = kept.state }
-        if !isConnecting { arrivals[session] = nil }
+        if stopsKept { sessions[session].map { publishAtTakeOver($0, of: session) } }
+        leave(session)
+        arrivals[session] = nil
+    }
+
+    /// Its client is closed, for one that may never be let in.
+    private func leave(_ session: [UInt8]) {
+        guard let kept = sessions.removeValue(forKey: session) else { return }
+        if let ended = kept.connection, ended.endedAt == nil { ended.endedAt = clock.now }
+        departed[session] = kept.state
     }
 
     /// What a session goes on with: what is newest of what this node has had, what others have offered, and what stands
