@@ -27,8 +27,8 @@ package struct ClusterPlan: Sendable {
     package let sessionWaitMilliseconds: UInt64
     /// How many partitions the cluster's log has; 0 on a node that has no store, and logs nothing.
     package let logPartitions: Int
-    /// Whether sessions are the cluster's, and go where their clients go.
-    package var movesSessions: Bool { logPartitions > 0 }
+    /// Whether the node has a store: then what must not be lost is logged, and sessions go where their clients go.
+    package var hasStore: Bool { logPartitions > 0 }
     /// Where clients reach this node; nil for nowhere that it knows of.
     package let address: String?
     /// How often `$SYS` tells of the cluster; nil for never.
@@ -84,12 +84,11 @@ package struct ClusterPlan: Sendable {
     var line: String {
         "Cluster \(name), node \(nodeName): messages go to the subscribers of all nodes, through the NATS servers "
             + "\(settings.servers.map(\.description).joined(separator: ", ")). "
-            + (logPartitions > 0
+            + (hasStore
                 ? "Those of QoS 1 and 2 are acknowledged when they are stored in the cluster's log, from which persistent sessions get them. "
-                : "Without a store (persistence true) they are acknowledged without waiting for other nodes. ")
-            + (movesSessions
-                ? "Sessions with their queues move to the node that their client connects to. "
-                : "This node has its own sessions with their queues. ")
+                    + "Sessions with their queues move to the node that their client connects to. "
+                : "Without a store (persistence true) they are acknowledged without waiting for other nodes. "
+                    + "This node has its own sessions with their queues. ")
             + "Retained messages are the same on all nodes. Of a shared subscription one member of all nodes gets a message; each node has its own $SYS topics."
     }
 }

@@ -81,11 +81,11 @@ extension ClusterRunner: NATSListener {
     private func leaseAnswered(_ answer: NATSAnswer) {
         guard let info = connection.session.info else { return }
         let outcome = leases.answered(answer, now: now, info: info)
-        if let error = leases.takeRefusal() { refusals.refused(leases.streamName, error) }
         if let (stream, replicas, wanted) = leases.otherReplicas { found(stream, replicas: replicas, wanted: wanted) }
         switch outcome {
         case .goesOn: break
-        case .failed(let reason):
+        case .failed(let reason, let refusal):
+            if let refusal { refusals.refused(leases.streamName, refusal) }
             troubles.lease = reason
             report(withRefusals(reason))
         case .nodes(let nodes, let sequence):

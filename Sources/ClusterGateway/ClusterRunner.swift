@@ -55,10 +55,10 @@ package final class ClusterRunner: ClusterParticipant {
     package init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
         (self.plan, incarnations, self.loop) = (plan, NodeIncarnations(node), loop)
         space = SubjectSpace(cluster: plan.name)
-        bus = ClusterBus(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
+        bus = ClusterBus(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.hasStore)
         leases = NodeLeases(plan, node: node)
         barriers = InterestBarriers(shardCount: loop.shard.placement.shardCount)
-        guard plan.logPartitions > 0 else { return }
+        guard plan.hasStore else { return }
         let log = ClusterLog(plan, incarnations, on: loop, connection: connection, refusals, context: self)
         let sessions = SessionCoordinator(plan, incarnations, on: loop, connection, log: log, context: self)
         (self.log, self.sessions) = (log, sessions)
@@ -290,10 +290,10 @@ extension ClusterRunner {
 
     private func logMixedStores() {
         for member in members.table.others where member.state == .up {
-            guard let summary = member.summary, summary.hasStore != hasStore, logged.stores.count < Limits.clusterReasonsMax,
+            guard let summary = member.summary, summary.hasStore != plan.hasStore, logged.stores.count < Limits.clusterReasonsMax,
                 logged.stores.insert(member.node.store).inserted
             else { continue }
-            let (with, without) = hasStore ? ("this node", summary.name) : (summary.name, "this node")
+            let (with, without) = plan.hasStore ? ("this node", summary.name) : (summary.name, "this node")
             log(
                 .warning,
                 "\(with) has a store, and \(without) has none: what \(without) acknowledges is lost with it, and no session goes there. "
@@ -301,13 +301,11 @@ extension ClusterRunner {
         }
     }
 
-    private var hasStore: Bool { plan.logPartitions > 0 }
-
     /// Completes this node's summary with what the gateway knows, and sends it.
     func record(_ figures: NodeSummary) {
         var summary = figures
         (summary.node, summary.name, summary.version) = (incarnations.current, plan.nodeName, plan.settings.programVersion)
-        (summary.address, summary.hasStore) = (plan.address ?? "", hasStore)
+        (summary.address, summary.hasStore) = (plan.address ?? "", plan.hasStore)
         summary.trouble = trouble ?? troubles.recentComplaint(now: now) ?? figures.trouble
         summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
         members.record(summary, now: now)

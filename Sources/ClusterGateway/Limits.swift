@@ -49,9 +49,6 @@ enum Limits {
     /// How many nodes have a turn of their own; the others come with the last.
     static let leftSessionRanksMax = 6
 
-    /// How long the tombstone of a retained message that was deleted stays, in seconds, as all of them.
-    static let retainedTombstoneSeconds: UInt64 = 86_400
-
     /// How much later a node looks after a session than the one whose turn it is, for each that is in front of it, in
     /// milliseconds.
     static let leftSessionStaggerMilliseconds: UInt64 = 5000

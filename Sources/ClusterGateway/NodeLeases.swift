@@ -25,8 +25,8 @@ struct NodeLeases {
         case goesOn
         /// All that hold a lease, by all entries of the bucket up to this number.
         case nodes([NodeID], through: UInt64)
-        /// The request failed, for this reason; it is tried again.
-        case failed(String)
+        /// The request failed, for this reason; it is tried again. `refusal`: what the servers had no room for.
+        case failed(String, refusal: JetStreamError? = nil)
     }
 
     private let bucket: String
@@ -52,8 +52,6 @@ struct NodeLeases {
     /// may have gone while they act by it.
     private var absenceCountsAt: UInt64 = 0
     private var failures = 0
-    /// What the servers had no room for, until it is taken.
-    private var refusal: JetStreamError?
     /// Of the bucket, where it has another number of replicas than is wanted.
     private(set) var otherReplicas: (stream: String, found: Int, wanted: Int)?
 
@@ -96,12 +94,6 @@ struct NodeLeases {
         listed.remove(self.node)
         (self.node, lease, entry) = (node, Self.newLease, 0)
         end()
-    }
-
-    /// Why a lease was refused for want of room, once.
-    mutating func takeRefusal() -> JetStreamError? {
-        defer { refusal = nil }
-        return refusal
     }
 
     private static var newLease: NodeLease {
@@ -165,10 +157,10 @@ struct NodeLeases {
                     (step, dueAt) = (.find, now)
                     return .goesOn
                 }
-                if error.lacksRoom, step != .create { refusal = error }
                 // Of a stream that is there "insufficient resources" is said of disks.
                 let remark = error.lacksServers && step == .create ? plan.replicasRemark(info) : ""
-                return failed("JetStream, stream \(streamName): \(error)\(remark)", now)
+                let refusal = error.lacksRoom && step != .create ? error : nil
+                return failed("JetStream, stream \(streamName): \(error)\(remark)", now, refusal)
             }
         case .nobody:
             return failed(
@@ -238,11 +230,11 @@ struct NodeLeases {
     private mutating func hasLostEntry(now: UInt64) { absenceCountsAt = now + Limits.leaseSeconds * 1000 }
 
     /// A bucket that is gone is made anew; while it changes its leader that is of no use.
-    private mutating func failed(_ reason: String, _ now: UInt64) -> Outcome {
+    private mutating func failed(_ reason: String, _ now: UInt64, _ refusal: JetStreamError? = nil) -> Outcome {
         failures += 1
         let isWriting = step == .write || step == .find || step == .read
         (step, dueAt) = (isWriting && failures % 3 != 0 ? .write : .compare, now + Limits.leaseRetryMilliseconds)
-        return .failed(reason)
+        return .failed(reason, refusal: refusal)
     }
 }
 

@@ -31,6 +31,13 @@ public struct RetainedRecord {
         (self.qos, self.expiresAt) = (qos, expiresAt)
     }
 
+    /// For how many seconds the stream keeps it; nil for ever.
+    ///
+    /// - Parameter millisecondsLeft: of the message's life; nil for ever.
+    public func secondsToLive(_ millisecondsLeft: UInt64?) -> UInt64? {
+        payload.isEmpty ? Limits.retainedTombstoneSeconds : millisecondsLeft.map { $0 / 1000 + 1 }
+    }
+
     private static let version: UInt8 = 1
 
     public func encoded() -> [UInt8] {
@@ -61,4 +68,9 @@ public struct RetainedRecord {
         (self.node, self.number, self.qos) = (NodeID(node), number, qos)
         (self.topic, self.origin, self.properties, payload) = (topic, origin, properties, reader.rest)
     }
+}
+
+extension Limits {
+    /// How long the tombstone of a retained message that was deleted stays in the stream, in seconds.
+    static let retainedTombstoneSeconds: UInt64 = 86_400
 }

@@ -109,12 +109,10 @@ public struct RetainedReplica {
     ) {
         var record = record
         record.node = node
-        var seconds = millisecondsLeft.map { $0 / 1000 + 1 }
-        if record.payload.isEmpty { seconds = Self.tombstoneSeconds }
         writer.append(
             RetainedChangeToStore(
-                subject: space.retained(record.topic), record: record.encoded(), number: record.number, secondsToLive: seconds,
-                isOffer: isOffer), ticket, now: now, sink)
+                subject: space.retained(record.topic), record: record.encoded(), number: record.number,
+                secondsToLive: record.secondsToLive(millisecondsLeft), isOffer: isOffer), ticket, now: now, sink)
     }
 
     /// The numbers of the changes of a topic that are not in the stream yet.
@@ -261,9 +259,6 @@ public struct RetainedReplica {
     public var wakesAt: UInt64? {
         [writer.wakesAt, state == .following ? looksAt : nil].compactMap { $0 }.min()
     }
-
-    /// How long the tombstone of a deleted message stays.
-    static let tombstoneSeconds: UInt64 = 86_400
 }
 
 /// Takes changes of retained messages to the stream: of each topic one at a time, the newest of those that wait.

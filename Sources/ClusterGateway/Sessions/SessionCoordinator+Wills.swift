@@ -95,14 +95,12 @@ extension SessionCoordinator {
             case .retaining:
                 guard let subject = Subject(space.retained(message.topic)) else { return nil }
                 let left = message.millisecondsLeft.map { min($0, Limits.messageExpiryMillisecondsMax) }
-                let expiresAt = left.map { wallClock + $0 }
-                expectation.timeToLiveSeconds =
-                    message.payload.isEmpty ? Limits.retainedTombstoneSeconds : left.map { $0 / 1000 + 1 }
                 let record = job.will.origin.withUnsafeBytes { origin in
-                    RetainedRecord(
+                    let record = RetainedRecord(
                         node: job.changeNode, number: 1, topic: message.topic, origin: origin, properties: message.properties,
-                        payload: message.payload, qos: message.qos, expiresAt: expiresAt
-                    ).encoded()
+                        payload: message.payload, qos: message.qos, expiresAt: left.map { wallClock + $0 })
+                    expectation.timeToLiveSeconds = record.secondsToLive(left)
+                    return record.encoded()
                 }
                 return .publish(subject, expectation, payload: record)
             }

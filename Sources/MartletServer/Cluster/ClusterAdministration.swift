@@ -50,7 +50,7 @@ final class ClusterAdministration {
         let node = NodeIncarnations.first(storeSeed: store?.store.seed)
         for loop in loops.all {
             loop.shard.joinCluster(
-                logPartitions: plan.logPartitions, claimsSessions: plan.movesSessions, node: node.rawValue,
+                logPartitions: plan.logPartitions, claimsSessions: plan.hasStore, node: node.rawValue,
                 startMilliseconds: Limits.clusterStartMilliseconds)
         }
         loops.all[0].cluster.participant = ClusterRunner(plan, node: node, on: loops.all[0])
