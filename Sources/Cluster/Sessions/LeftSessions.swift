@@ -36,7 +36,7 @@ public struct LeftSessions {
         /// The session is this node's; these wills stand in the log.
         case taken(SessionRecord, published: Set<WillName>)
         case publishing(SessionRecord, published: Set<WillName>, WillName)
-        case removing(SessionRecord)
+        case removing
     }
 
     private var handled: [[UInt8]: Phase] = [:]
@@ -57,14 +57,6 @@ public struct LeftSessions {
 
     /// Whether a session is claimed here although no client has asked for it, or about to be.
     public func isHandling(_ session: [UInt8]) -> Bool { handled[session] != nil }
-
-    /// The record of one that is claimed here; nil before the claim is stored.
-    public func record(of session: [UInt8]) -> SessionRecord? {
-        switch handled[session] {
-        case .taken(let record, _), .publishing(let record, _, _), .removing(let record): record
-        case .adopting, nil: nil
-        }
-    }
 
     // MARK: Input
 
@@ -144,7 +136,7 @@ public struct LeftSessions {
             return sink.end(session)
         }
         if !published.isEmpty {
-            handled[session] = .removing(record)
+            handled[session] = .removing
             return sink.remove(published, of: session)
         }
         handled[session] = nil

@@ -78,9 +78,6 @@ public struct SessionOwnership {
         return true
     }
 
-    /// How many sessions this node keeps, or is about to.
-    public var count: Int { claims.count }
-
     /// Of a claim whose record is written, or a session that is kept; nil for any other.
     public func epoch(of session: [UInt8]) -> UInt64? { record(of: session)?.epoch }
 

@@ -135,8 +135,6 @@ struct IncomingSession {
     var progressAt: UInt64
     /// When its first client came.
     let beganAt: UInt64
-    /// The record as others have left it; nil for none.
-    var previous: SessionRecord?
     /// What becomes of the wills of its earlier connections.
     enum Wills {
         case unknown
@@ -161,7 +159,7 @@ struct IncomingSession {
     var isForNobody = false
     /// What had been stored of a session that ends with this CONNECT, and does not stand in the record any more.
     var ended: SessionRecord.Saved?
-    /// The record as it was found.
+    /// The record as others have left it; nil for none.
     var found: SessionRecord?
     var record: SessionRecord?
     /// The answers of the nodes, by their stores: which incarnation answered, and what it offers.

@@ -99,7 +99,7 @@ extension SessionCoordinator {
 
     /// Whether this node's own copy of a session counts, because no other node has a newer one.
     private func origin(_ visit: IncomingSession) -> SessionOrigin {
-        guard let previous = visit.previous else {
+        guard let found = visit.found else {
             // The record of what this node has was removed, unless the servers have lost them all: the session has
             // ended elsewhere.
             let hasEnded =
@@ -107,11 +107,11 @@ extension SessionCoordinator {
             return hasEnded ? .nowhere : .here
         }
         if visit.hasExpired { return .nowhere }
-        guard previous.owners[0].node.store != node.store else { return .here }
+        guard found.owners[0].node.store != node.store else { return .here }
         guard visit.claim.hasSession, !visit.claim.cleanStart else { return .nowhere }
         // Whoever has claimed it since has never got what this node has, or has found this node gone and began without
         // it.
-        return previous.owners.contains { $0.node.store == node.store } ? .here : .nowhere
+        return found.owners.contains { $0.node.store == node.store } ? .here : .nowhere
     }
 
     func fetch(_ session: [UInt8]) {
@@ -269,7 +269,7 @@ extension SessionCoordinator {
         switch visit.stage {
         case .waiting: "this node has no lease, so it cannot claim the session"
         case .claiming:
-            if let last = visit.previous?.owners[0].node, last.store != node.store, visit.offers[last.store] == nil {
+            if let last = visit.found?.owners[0].node, last.store != node.store, visit.offers[last.store] == nil {
                 "the node that keeps its session (\(last)) does not answer, and has not ended"
             } else {
                 "the servers do not answer who has its session"
@@ -290,7 +290,7 @@ extension SessionCoordinator {
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             added.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
         }
-        for owner in visit.previous?.owners ?? []
+        for owner in visit.found?.owners ?? []
         where owner.node.store != node.store && visit.offers[owner.node.store] == nil {
             added.append(SessionDrop(session: session, epoch: epoch, store: owner.node.store, ticket: ticket))
         }

@@ -160,7 +160,7 @@ extension SessionCoordinator: LeftSessionsSink {
         let claim = SessionClaim(
             identifier: session, expiryInterval: record.expiryInterval, cleanStart: false, hasSession: false)
         var visit = IncomingSession(claim: claim, stage: .claiming, now: now)
-        (visit.record, visit.found, visit.previous) = (record, record, record)
+        (visit.record, visit.found) = (record, record)
         (visit.wills, visit.hasSettledWills, visit.hasExpired, visit.isForNobody) = (.cleared, true, true, true)
         sessions[session].coming = visit
         restore(session, saved, from: last, epoch: record.epoch)

@@ -243,7 +243,6 @@ final class SessionCoordinator {
     /// Takes the record of a session whose client has come, before this node has claimed it.
     func recordFound(_ record: SessionRecord?, by session: [UInt8]) {
         sessions[session].coming?.found = record
-        sessions[session].coming?.previous = record
         // Its time is over: the client begins a new one. [MQTT-3.1.2-23 v5]
         if record?.hasEnded(now: wallClock) == true { sessions[session].coming?.beginsAnew() }
     }

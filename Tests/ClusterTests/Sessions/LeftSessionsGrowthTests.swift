@@ -62,7 +62,7 @@ struct LeftSessionsGrowthTests {
             var idle = 0
             while idle < 2 {
                 left.step(wallClock: wallClock, self)
-                claimedMax = max(claimedMax, owner.count)
+                claimedMax = max(claimedMax, owner.claims.count)
                 let taken = answers
                 answers = []
                 for answer in taken { answer(self) }
@@ -140,7 +140,7 @@ struct LeftSessionsGrowthTests {
         #expect(engine.wills == sessions && engine.ends == 0)
         #expect(engine.writes == 2 * sessions && engine.questions == nodes * sessions)
         #expect(engine.bytes / engine.writes < 80)
-        #expect(all.allSatisfy { $0.claimedMax <= Limits.leftSessionsHandledMax && $0.left.isEmpty && $0.owner.count == 0 })
+        #expect(all.allSatisfy { $0.claimedMax <= Limits.leftSessionsHandledMax && $0.left.isEmpty && $0.owner.claims.count == 0 })
         // Nothing is due of them any more: who reads them again has nothing to ask.
         for node in all { node.scan(rank: 0) }
         let questions = engine.questions
@@ -155,6 +155,6 @@ struct LeftSessionsGrowthTests {
         node.scan(rank: 0)
         node.step(at: Node.now + 20_000)
         #expect(engine.wills == 1000 && engine.writes == 1000 && engine.ends == 1000 && engine.questions == 1000)
-        #expect(engine.records.isEmpty && node.owner.count == 0 && node.left.isEmpty)
+        #expect(engine.records.isEmpty && node.owner.claims.count == 0 && node.left.isEmpty)
     }
 }

@@ -222,7 +222,7 @@ extension SessionNode: LeftSessionsSink {
 
     func adopt(_ session: [UInt8]) {
         guard arrivals[session] == nil, owner?.adopt(session, wallClock: world.wallClock, now: now, self) == true else {
-            return clock.after(0) { [self] in act { [self] in if left.record(of: session) == nil { left.notTaken(session) } } }
+            return clock.after(0) { [self] in act { [self] in left.notTaken(session) } }
         }
     }
 
