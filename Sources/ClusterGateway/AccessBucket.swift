@@ -45,7 +45,6 @@ final class AccessBucket {
     private let complain: (String) -> Void
     private var hasComplained = false
     private var follower: FollowedStream?
-    private var followerCount = 0
     /// Whether everything is to be read anew.
     private var isStale = false
     /// How many changes of the document are over. What is answered behind the end of one is about nothing any more.
@@ -115,11 +114,10 @@ final class AccessBucket {
         guard isStale, connection.isReady, let info = connection.session.info else { return }
         isStale = false
         follower?.detached()
-        followerCount += 1
         (sequence, state, isWhole) = (0, AccessState(), false)
         document.scanBegins()
         let follower = FollowedStream(
-            name: "martlet-\(node)-access\(followerCount)", from: 1, on: connection, give: { [unowned self] in give($0) },
+            name: "martlet-\(node)-access", from: 1, on: connection, give: { [unowned self] in give($0) },
             report: { [unowned self] in heard($0) })
         self.follower = follower
         follower.attached(plan.bucket(name, info), now: now)

@@ -23,7 +23,6 @@ final class RetainedRunner: RetainedSink {
     private let space: SubjectSpace
     private var replica: RetainedReplica
     private var stream: FollowedStream?
-    private var streamCount = 0
     /// The number from which the stream is to be read; nil while it is followed.
     private var wantedSequence: UInt64? = 1
     private var configuration: StreamConfiguration?
@@ -109,9 +108,8 @@ final class RetainedRunner: RetainedSink {
             wantedSequence = nil
             guard stream?.next != sequence else { continue }
             stream?.detached()
-            streamCount += 1
             let made = FollowedStream(
-                name: "martlet\(node)r\(streamCount)", from: sequence, on: connection, batch: Limits.retainedBatchMax,
+                name: "martlet\(node)r", from: sequence, on: connection, batch: Limits.retainedBatchMax,
                 give: { [unowned self] in replica.received($0.payload, sequence: $0.metadata.sequence, self) },
                 report: { [unowned self] in heard($0) })
             stream = made

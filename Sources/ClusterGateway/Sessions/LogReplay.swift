@@ -53,7 +53,6 @@ final class LogReplay {
     private var earlierDispatches: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
     /// How many spans are not given yet.
     private var left: [Reader: Int] = [:]
-    private var lastScan: UInt64 = 0
     /// Bytes that the shards have not worked off.
     private var givenBytes = 0
     private(set) var records: UInt64 = 0
@@ -158,11 +157,10 @@ final class LogReplay {
         if scans[partition] == nil, !waiting[partition].isEmpty {
             let wanted = LogScan(waiting[partition])
             waiting[partition] = []
-            lastScan += 1
             let start = LogPartition.start(behind: wanted.position)
             let scan = Scan(wanted, log.order(of: partition, from: start))
             scan.stream = FollowedStream(
-                name: "\(incarnations.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
+                name: "\(incarnations.current)_again_\(partition)", from: start, on: connection,
                 give: { [unowned self] in give($0, partition) }, report: { [unowned self] in heard($0, partition) })
             scans[partition] = scan
         }

@@ -9,7 +9,6 @@ final class SessionScan {
     private unowned let connection: NATSConnection
     private let give: (SessionRecord) -> Void
     private var stream: FollowedStream?
-    private var count = 0
     private var isOver = false
     /// How many were given in this tick.
     private var given = 0
@@ -46,10 +45,9 @@ final class SessionScan {
         guard beginsAt <= now, connection.isReady, let configuration else { return }
         end()
         (given, isOver) = (0, false)
-        count += 1
         beginsAt = now + Limits.leftSessionsScanMilliseconds
         let made = FollowedStream(
-            name: "\(node)_left_\(count)", from: 1, on: connection, batch: Limits.scannedRecordsBatch,
+            name: "\(node)_left", from: 1, on: connection, batch: Limits.scannedRecordsBatch,
             give: { [unowned self] in take($0) },
             report: { [unowned self] in if $0 == .caughtUp { isOver = true } })
         stream = made
