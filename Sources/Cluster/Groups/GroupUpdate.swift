@@ -88,10 +88,6 @@ public struct GroupNews: Equatable, Sendable {
     /// Whether the node reads the log, so that it can be given what stands there.
     public var readsLog = false
 
-    public init(number: UInt32, name: ShareGroupName, size: GroupSize) {
-        (self.number, self.name, self.size) = (number, name, size)
-    }
-
     /// An upper bound of its bytes in a message.
     var byteCountMax: Int { 25 + name.shareName.count + name.filter.count }
 }

@@ -12,11 +12,6 @@ public struct Bundle {
     public struct Origin: Hashable, Sendable {
         public let node: NodeID
         public let queue: UInt8
-
-        public init(node: NodeID, queue: UInt8) {
-            self.node = node
-            self.queue = queue
-        }
     }
 
     /// What a node says of itself and others; of messages and sessions see `LogEntry`.

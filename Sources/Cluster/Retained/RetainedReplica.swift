@@ -403,11 +403,6 @@ public struct RetainedChangeToStore: Equatable, Sendable {
     public let secondsToLive: UInt64?
     /// Whether it is to be stored only if the stream has nothing of its topic.
     public let isOffer: Bool
-
-    public init(subject: [UInt8], record: [UInt8], number: UInt64, secondsToLive: UInt64?, isOffer: Bool = false) {
-        (self.subject, self.record, self.number) = (subject, record, number)
-        (self.secondsToLive, self.isOffer) = (secondsToLive, isOffer)
-    }
 }
 
 /// Carries out what a `RetainedReplica` decides. It does not call the replica from its methods.
