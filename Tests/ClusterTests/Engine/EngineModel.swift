@@ -81,6 +81,18 @@ final class EngineModel {
         for other in servers.indices where other != server { reconnect(server, other) }
     }
 
+    /// All servers are up, and find each other.
+    func heal() {
+        for server in servers.indices { start(server) }
+        mend()
+    }
+
+    /// Cuts the network between any two of three servers.
+    func cutAny() {
+        let one = clock.random.below(3)
+        cut(one, (one + 1 + clock.random.below(2)) % 3)
+    }
+
     /// Cuts the network between two servers, which notice at once.
     func cut(_ one: Int, _ other: Int) {
         cuts.insert(min(one, other) * 100 + max(one, other))
@@ -153,6 +165,16 @@ final class EngineModel {
     }
 
     // MARK: Connections
+
+    /// Connects a node to any server that is up, in a moment or when there is one, if it is wanted still.
+    func dial(_ client: any EngineClient, while isWanted: @escaping () -> Bool, then: @escaping (EngineConnection) -> Void) {
+        clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
+            guard isWanted() else { return }
+            let up = servers.indices.filter { servers[$0].isUp }
+            guard !up.isEmpty else { return dial(client, while: isWanted, then: then) }
+            then(connect(client, to: up[clock.random.below(up.count)]))
+        }
+    }
 
     /// A new connection to a server that is up.
     func connect(_ client: any EngineClient, to server: Int) -> EngineConnection {

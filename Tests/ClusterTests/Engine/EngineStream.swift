@@ -117,6 +117,21 @@ final class EngineStream {
         }
         if leader == nil { elect() } else { store() }
         feedAll()
+        prune()
+    }
+
+    /// Has room, servers that are well, and a minute's time.
+    func heal() {
+        isFull = false
+        engine.heal()
+        run(seconds: 60)
+    }
+
+    func run(seconds: Int) {
+        for _ in 0..<seconds {
+            look()
+            clock.run(for: 1_000_000)
+        }
     }
 
     /// The leader hands over, as when its server is stopped in peace.
@@ -275,7 +290,7 @@ final class EngineStream {
     }
 
     /// Forgets those whose connection is gone.
-    func prune() {
+    private func prune() {
         followers.removeAll { $0.connection?.isOpen != true }
         consumers.removeAll { $0.connection?.isOpen != true }
     }

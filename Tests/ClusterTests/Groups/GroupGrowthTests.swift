@@ -96,17 +96,10 @@ struct GroupGrowthTests {
     @Test func `what is dispatched out of the log has at most 28 bytes more, and 26 for each other group`() {
         let payload = Array("12345678".utf8)
         func count(_ shares: Int, isOwn: Bool) -> Int {
-            Array("a/b".utf8).withUnsafeBytes { topic in
-                payload.withUnsafeBytes { payload in
-                    var message = LogMessage(
-                        topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce)
-                    message.publisher = 7
-                    message.shares = (0..<shares).map {
-                        LoggedShare(node: 3 << 32 | 1, group: .max - UInt64($0), member: isOwn ? .max : 0)
-                    }
-                    return message.entry.count
-                }
+            let all = (0..<shares).map {
+                LoggedShare(node: 3 << 32 | 1, group: .max - UInt64($0), member: isOwn ? .max : 0)
             }
+            return Bundle.messageBody("a/b", payload: payload) { ($0.publisher, $0.shares) = (7, all) }.count
         }
         for isOwn in [false, true] {
             let none = count(0, isOwn: isOwn)

@@ -6,17 +6,15 @@ import Testing
 @testable import Cluster
 
 struct BundleTests {
+    private let header = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
+
     private func record(_ texts: [String], retain: Bool = false, left: UInt64? = nil) -> [UInt8] {
-        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
-        for text in texts {
-            Array(text.utf8).withUnsafeBytes { text in
-                let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                let message = LogMessage(
-                    topic: text, properties: none, payload: text, qos: .exactlyOnce, retain: retain, millisecondsLeft: left)
-                bytes += Bundle.encode(.message(message))
-            }
+        texts.reduce(header) { bytes, text in
+            bytes
+                + Bundle.message(text, payload: Array(text.utf8), qos: .exactlyOnce) {
+                    ($0.retain, $0.millisecondsLeft) = (retain, left)
+                }
         }
-        return bytes
     }
 
     private func read(_ bytes: [UInt8]) -> (texts: [String], isWhole: Bool)? {
@@ -55,22 +53,20 @@ struct BundleTests {
     }
 
     @Test func `a message names whose turn it is in share groups, and a record says up to where its node is done`() {
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
         let shares = [LoggedShare(node: 1, group: 2, member: 300), LoggedShare(node: .max, group: .max)]
-        Array("a".utf8).withUnsafeBytes { topic in
-            var message = LogMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
-            (message.shares, message.hops, message.nameBefore) = (shares, 2, MessageName(rawValue: 0x8000_0000_0000_0123))
-            bytes += Bundle.encode(.message(message))
-        }
+        var bytes =
+            header
+            + Bundle.message("a") {
+                ($0.shares, $0.hops, $0.nameBefore) = (shares, 2, MessageName(rawValue: 0x8000_0000_0000_0123))
+            }
         bytes.withUnsafeBytes { bytes in
             #expect(Bundle(bytes)?.dispatchedThrough == nil)
             var found: [LoggedShare] = []
             _ = Bundle.forEach(bytes) { entry in
                 guard case .message(let message) = entry else { return }
-                #expect(message.hops == 2 && message.topic.elementsEqual([97]))
                 found = message.shares
-                #expect(message.hops == 2 && message.nameBefore.rawValue == 0x8000_0000_0000_0123)
+                #expect(message.hops == 2 && message.topic.elementsEqual([97]))
+                #expect(message.nameBefore.rawValue == 0x8000_0000_0000_0123)
             }
             #expect(found == shares)
         }
@@ -84,8 +80,7 @@ struct BundleTests {
     @Test func `a record says for whom its node would dispatch`() {
         let gone = [NodeID(1), NodeID(0x8000_0000_0000_00ff)]
         let bytes =
-            Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
-            + gone.flatMap { Bundle.encode(.successor(of: $0)) } + Bundle.encode(.gone(NodeID(9)))
+            header + gone.flatMap { Bundle.encode(.successor(of: $0)) } + Bundle.encode(.gone(NodeID(9)))
             + Bundle.encode(.dispatched(through: 7))
         bytes.withUnsafeBytes { bytes in
             #expect(Bundle(bytes)?.dispatchedThrough == 7 && Bundle(bytes)?.successorOf == gone)
@@ -96,21 +91,11 @@ struct BundleTests {
     }
 
     @Test func `a record has fewer messages than a message's name can tell apart`() {
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        let least = Array("a".utf8).withUnsafeBytes {
-            Bundle.encode(.message(LogMessage(topic: $0, properties: none, payload: none, qos: .atLeastOnce))).count
-        }
-        #expect(Limits.recordBytesMax / least < 1 << 13)
+        #expect(Limits.recordBytesMax / Bundle.message("a").count < 1 << 13)
     }
 
     @Test func `a message names its publisher`() {
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
-        Array("a".utf8).withUnsafeBytes { topic in
-            var message = LogMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
-            message.publisher = 0x0102_0304_0506_0708
-            bytes += Bundle.encode(.message(message))
-        }
+        let bytes = header + Bundle.message("a") { $0.publisher = 0x0102_0304_0506_0708 }
         #expect(Array(bytes.suffix(14)) == [1, 12, 17, 1, 2, 3, 4, 5, 6, 7, 8, 1, 97, 0])
         bytes.withUnsafeBytes { bytes in
             let isWhole = Bundle.forEach(bytes) { entry in
@@ -136,22 +121,18 @@ struct BundleTests {
     }
 
     @Test func `a will names its session and its connection`() {
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        Array("a".utf8).withUnsafeBytes { text in
-            let message = LogMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
-            let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
-            let entry = Bundle.encode(.will(session: text, WillName(epoch: 300, number: 5), message))
-            #expect(entry == [2, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
-            (bytes + entry).withUnsafeBytes { all in
-                let isWhole = Bundle.forEach(all) { entry in
-                    guard case .will(let session, WillName(epoch: 300, number: 5), let message) = entry else {
-                        Issue.record("another entry")
-                        return
-                    }
-                    #expect(session.elementsEqual(text) && message.topic.elementsEqual(text) && message.qos == .atLeastOnce)
+        var entry: [UInt8] = []
+        LogEntry.append(will: Bundle.messageBody("a"), WillName(epoch: 300, number: 5), of: [97], to: &entry)
+        #expect(entry == [2, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
+        (header + entry).withUnsafeBytes { all in
+            let isWhole = Bundle.forEach(all) { entry in
+                guard case .will(let session, WillName(epoch: 300, number: 5), let message) = entry else {
+                    Issue.record("another entry")
+                    return
                 }
-                #expect(isWhole == true)
+                #expect(session.elementsEqual([97]) && message.topic.elementsEqual([97]) && message.qos == .atLeastOnce)
             }
+            #expect(isWhole == true)
         }
     }
 
@@ -166,12 +147,8 @@ struct BundleTests {
 
     @Test func `a will with a record of its own counts once, whoever brings it, and says the same`() {
         var order = LogOrder()
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        let entry = Array("a".utf8).withUnsafeBytes { text in
-            var message = LogMessage(
-                topic: text, properties: none, payload: text, qos: .atLeastOnce, retain: true, millisecondsLeft: 9)
-            message.publisher = 77
-            return message.entry
+        let entry = Bundle.messageBody("a", payload: [97]) {
+            ($0.retain, $0.millisecondsLeft, $0.publisher) = (true, 9, 77)
         }
         func counts(_ number: UInt64, by node: UInt64) -> Bool {
             let will = SavedWill(name: WillName(epoch: 300, number: number), delayInterval: 5, message: entry)
@@ -243,68 +220,53 @@ struct BundleTests {
     func `a step names its session, its place, its packet identifier and what has become of that`(
         kind: FlowStep.Kind, packetIdentifier: UInt16
     ) {
-        [UInt8(97)].withUnsafeBytes { session in
-            for finished in [[], [1], [65535, 256]] as [[UInt16]] {
-                var step = FlowStep(kind, packetIdentifier, at: FlowStep.Place(epoch: 300, number: .max))
-                step.finished = finished
-                let entry = Bundle.encode(.step(session: session, step))
-                var found: [FlowStep] = []
-                (record(["a"]) + entry).withUnsafeBytes { all in
-                    let isWhole = Bundle.forEach(all) { entry in
-                        guard case .step(let name, let step) = entry else { return }
-                        #expect(name.elementsEqual(session))
-                        found.append(step)
-                    }
-                    // Of what clients send nothing has ended with it.
-                    let isStep = finished.isEmpty || step.isOfDelivery
-                    #expect(isWhole == isStep && found == (isStep ? [step] : []))
+        for finished in [[], [1], [65535, 256]] as [[UInt16]] {
+            var step = FlowStep(kind, packetIdentifier, at: FlowStep.Place(epoch: 300, number: .max))
+            step.finished = finished
+            let entry = Bundle.step(step)
+            var found: [FlowStep] = []
+            (record(["a"]) + entry).withUnsafeBytes { all in
+                let isWhole = Bundle.forEach(all) { entry in
+                    guard case .step(let name, let step) = entry else { return }
+                    #expect(name.elementsEqual([97]))
+                    found.append(step)
                 }
-                #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
+                // Of what clients send nothing has ended with it.
+                let isStep = finished.isEmpty || step.isOfDelivery
+                #expect(isWhole == isStep && found == (isStep ? [step] : []))
             }
-            // What was dispatched, a mark and what is of the session have no packet identifier; all others have one.
-            let other = FlowStep(kind, packetIdentifier == 0 ? 1 : 0, at: .start)
-            #expect(read(record(["a"]) + Bundle.encode(.step(session: session, other)))?.isWhole == false)
+            #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
         }
+        // What was dispatched, a mark and what is of the session have no packet identifier; all others have one.
+        let other = FlowStep(kind, packetIdentifier == 0 ? 1 : 0, at: .start)
+        #expect(read(record(["a"]) + Bundle.step(other))?.isWhole == false)
     }
 
     @Test func `a bundle says of which sessions it has how far they have come`() {
         let progress = SessionProgress(
             sequences: [1_000_000, 1_000_001, 999_999], streams: 0x1234_5678, receipts: [.init(packetIdentifier: 3, digest: 9)])
         let place = FlowStep.Place(epoch: 1_700_000_000_000, number: 435_200_000_000_000_000)
-        let name = Array("a client's name".utf8)
-        name.withUnsafeBytes { session in
-            let step = FlowStep(.progress(progress), 0, at: place)
-            let entry = Bundle.encode(.step(session: session, step))
-            // Each second one of each session that moves.
-            #expect(entry.count == 54)
-            let others =
-                Bundle.encode(.step(session: session, FlowStep(.acknowledged, 1, at: place)))
-                + Bundle.encode(.step(session: session, .nothing)) + Bundle.encode(.gone(NodeID(6)))
-            for bytes in [record(["a"]) + others + entry + others, record([]) + entry] {
-                bytes.withUnsafeBytes {
-                    var table = ProgressTable()
-                    guard let bundle = Bundle($0) else {
-                        Issue.record("the header is whole")
-                        return
-                    }
-                    table.record(bundle, $0)
-                    #expect(table.progress(of: name) == step && table.progress(of: [1]) == nil)
-                }
-            }
+        let name = "a client's name"
+        let step = FlowStep(.progress(progress), 0, at: place)
+        let entry = Bundle.step(step, of: name)
+        // Each second one of each session that moves.
+        #expect(entry.count == 54)
+        let others =
+            Bundle.step(FlowStep(.acknowledged, 1, at: place), of: name) + Bundle.step(.nothing, of: name)
+            + Bundle.encode(.gone(NodeID(6)))
+        for bytes in [record(["a"]) + others + entry + others, record([]) + entry] {
+            var table = ProgressTable()
+            table.read(bytes)
+            #expect(table.progress(of: Array(name.utf8)) == step && table.progress(of: [1]) == nil)
         }
     }
 
     @Test func `of sessions whose progress was heard last a node knows it, within its bound`() {
         var table = ProgressTable(bytesMax: 40_000)
         func learn(_ number: Int, _ sequence: UInt64) {
-            Array("client \(number)".utf8).withUnsafeBytes { session in
-                let step = FlowStep(
-                    .progress(SessionProgress(sequences: [sequence], streams: 1)), 0, at: FlowStep.Place(epoch: 1, number: sequence)
-                )
-                (record([]) + Bundle.encode(.step(session: session, step))).withUnsafeBytes { bytes in
-                    if let bundle = Bundle(bytes) { table.record(bundle, bytes) }
-                }
-            }
+            let progress = SessionProgress(sequences: [sequence], streams: 1)
+            let step = FlowStep(.progress(progress), 0, at: FlowStep.Place(epoch: 1, number: sequence))
+            table.read(header + Bundle.step(step, of: "client \(number)"))
         }
         func sequence(_ number: Int) -> UInt64? {
             table.progress(of: Array("client \(number)".utf8))?.progress?.sequences[0]
@@ -320,12 +282,10 @@ struct BundleTests {
     }
 
     @Test func `a step of a kind that is not known is not read`() {
-        [UInt8(97)].withUnsafeBytes { session in
-            var entry = Bundle.encode(.step(session: session, .nothing))
-            #expect(entry == [3, 6, 1, 97, 0, 0, 0, 0] && read(record([]) + entry)?.isWhole == true)
-            entry[7] = 9
-            #expect(read(record([]) + entry)?.isWhole == false)
-        }
+        var entry = Bundle.step(.nothing)
+        #expect(entry == [3, 6, 1, 97, 0, 0, 0, 0] && read(header + entry)?.isWhole == true)
+        entry[7] = 9
+        #expect(read(header + entry)?.isWhole == false)
     }
 }
 
@@ -338,15 +298,39 @@ extension Bundle {
         case word(kind: UInt8, UnsafeRawBufferPointer)
     }
 
-    static func encode(_ entry: Entry) -> [UInt8] {
+    /// The entry of a message.
+    static func message(
+        _ topic: String, payload: [UInt8] = [], qos: QoS = .atLeastOnce, _ change: (inout LogMessage) -> Void = { _ in }
+    ) -> [UInt8] {
         var bytes: [UInt8] = []
-        switch entry {
-        case .message(let message): LogEntry.append(message, to: &bytes)
-        case .will(let session, let name, let message):
-            LogEntry.append(will: message.entry, name, of: Array(session), to: &bytes)
-        case .step(let session, let step): LogEntry.append(step, of: session, to: &bytes)
-        case .word(let kind, let body): bytes = [kind, UInt8(body.count)] + body
+        withMessage(topic, payload, qos, change) { LogEntry.append($0, to: &bytes) }
+        return bytes
+    }
+
+    /// The message of a will.
+    static func messageBody(
+        _ topic: String, payload: [UInt8] = [], _ change: (inout LogMessage) -> Void = { _ in }
+    ) -> [UInt8] {
+        withMessage(topic, payload, .atLeastOnce, change) { $0.entry }
+    }
+
+    private static func withMessage<Result>(
+        _ topic: String, _ payload: [UInt8], _ qos: QoS, _ change: (inout LogMessage) -> Void, _ body: (LogMessage) -> Result
+    ) -> Result {
+        Array(topic.utf8).withUnsafeBytes { topic in
+            payload.withUnsafeBytes { payload in
+                let none = UnsafeRawBufferPointer(start: nil, count: 0)
+                var message = LogMessage(topic: topic, properties: none, payload: payload, qos: qos)
+                change(&message)
+                return body(message)
+            }
         }
+    }
+
+    /// The entry of a session's step.
+    static func step(_ step: FlowStep, of session: String = "a") -> [UInt8] {
+        var bytes: [UInt8] = []
+        Array(session.utf8).withUnsafeBytes { LogEntry.append(step, of: $0, to: &bytes) }
         return bytes
     }
 
@@ -391,13 +375,11 @@ extension Slice<UnsafeRawBufferPointer> {
     fileprivate func withBytes(_ body: (UnsafeRawBufferPointer) -> Void) { body(UnsafeRawBufferPointer(rebasing: self)) }
 }
 
-extension LogWriter {
-    /// Puts an entry into the log, with a step in the same record.
-    mutating func append(
-        _ entry: Bundle.Entry?, step: Bundle.Entry? = nil, publisher: UInt64, for waiter: LogWaiter, now: UInt64,
-        _ sink: some LogSink
-    ) {
-        let entries = (entry.map { Bundle.encode($0) } ?? []) + (step.map { Bundle.encode($0) } ?? [])
-        append(entries[...], publisher: publisher, for: waiter, now: now, sink)
+extension ProgressTable {
+    /// Takes what a record says.
+    fileprivate mutating func read(_ record: [UInt8]) {
+        record.withUnsafeBytes { bytes in
+            if let bundle = Bundle(bytes) { self.record(bundle, bytes) } else { Issue.record("the header is whole") }
+        }
     }
 }

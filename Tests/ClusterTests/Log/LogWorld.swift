@@ -72,9 +72,7 @@ final class LogWorld: CustomStringConvertible {
         case 20..<23: nodes[clock.random.below(nodes.count)].connection?.breakDown()
         case 23: engine.kill(clock.random.below(3))
         case 24: (0..<3).forEach { engine.start($0) }
-        case 25:
-            let one = clock.random.below(3)
-            engine.cut(one, (one + 1 + clock.random.below(2)) % 3)
+        case 25: engine.cutAny()
         case 26: engine.mend()
         case 27: stream.stepDown()
         case 28:
@@ -85,31 +83,16 @@ final class LogWorld: CustomStringConvertible {
         case 30: if clock.random.oneIn(3) { age() }
         default: clock.run(for: UInt64.random(in: 1...20, using: &clock.random) * 1_000_000)
         }
-        look()
-        clock.run(for: clock.random.oneIn(10) ? 2_000_000 : UInt64(clock.random.below(4000)))
-        look()
-    }
-
-    private func look() {
         stream.look()
-        stream.prune()
+        clock.run(for: clock.random.oneIn(10) ? 2_000_000 : UInt64(clock.random.below(4000)))
+        stream.look()
     }
 
     /// Nothing happens for longer than the log keeps its records.
     private func age() {
-        heal()
+        stream.heal()
         stream.purge()
         agedRecords = stream.records.count
-    }
-
-    func heal() {
-        stream.isFull = false
-        (0..<3).forEach { engine.start($0) }
-        engine.mend()
-        for _ in 0..<60 {
-            look()
-            clock.run(for: 1_000_000)
-        }
     }
 
     // MARK: Messages
@@ -141,7 +124,7 @@ final class LogWorld: CustomStringConvertible {
     // MARK: Promises
 
     func check() {
-        heal()
+        stream.heal()
         let longest = LogNode.messages(in: stream.records)
         let newest = LogNode.messages(in: stream.records, behind: agedRecords)
         for node in nodes {
@@ -208,11 +191,7 @@ final class LogNode: EngineClient, LogSink {
     }
 
     func dial() {
-        clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
-            guard isRunning, connection == nil else { return }
-            let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
-            guard !up.isEmpty else { return dial() }
-            let made = world.engine.connect(self, to: up[clock.random.below(up.count)])
+        world.engine.dial(self, while: { [self] in isRunning && connection == nil }) { [self] made in
             connection = made
             follower.attached(made)
             writer.attached(now: clock.milliseconds, self)
@@ -245,14 +224,8 @@ final class LogNode: EngineClient, LogSink {
     func publish(_ number: UInt64, _ topic: String, _ publisher: Int, size: Int) {
         owed[publisher, default: []].append(number)
         let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) } + Array(repeating: 0, count: size)
-        Array(topic.utf8).withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                let message = LogMessage(
-                    topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce)
-                writer.append(
-                    .message(message), publisher: UInt64(publisher), for: .message(batch: number), now: clock.milliseconds, self)
-            }
-        }
+        let entry = Bundle.message(topic, payload: payload)
+        writer.append(entry[...], publisher: UInt64(publisher), for: .message(batch: number), now: clock.milliseconds, self)
         schedule()
     }
 

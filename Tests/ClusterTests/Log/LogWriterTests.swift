@@ -46,20 +46,19 @@ struct LogWriterTests {
         LogWriter(node: NodeID(10), partition: 2, recordBytesMax: recordBytesMax, outageMilliseconds: 10_000)
     }
 
+    private func attachedWriter() -> LogWriter {
+        var writer = makeWriter()
+        writer.attached(now: 0, log)
+        return writer
+    }
+
     private func append(_ writer: inout LogWriter, _ token: UInt64, publisher: UInt64 = 0, size: Int = 10, now: UInt64 = 0) {
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        [UInt8](repeating: 97, count: size).withUnsafeBytes { payload in
-            [UInt8(97)].withUnsafeBytes { topic in
-                let message = LogMessage(
-                    topic: topic, properties: none, payload: payload, qos: .atLeastOnce)
-                writer.append(.message(message), publisher: publisher, for: .message(batch: token), now: now, log)
-            }
-        }
+        let entry = Bundle.message("a", payload: Array(repeating: 97, count: size))
+        writer.append(entry[...], publisher: publisher, for: .message(batch: token), now: now, log)
     }
 
     @Test func `what waits when another incarnation begins fails, and the next records are that one's`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         append(&writer, 1)
         append(&writer, 2)
         append(&writer, 3, publisher: 1)
@@ -127,15 +126,12 @@ struct LogWriterTests {
 
     @Test func `steps go into the record of their message`() {
         var writer = makeWriter(recordBytesMax: 60)
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        [UInt8(97)].withUnsafeBytes { text in
-            let message = LogMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
-            for number in 1...3 as ClosedRange<UInt64> {
-                let step = FlowStep(.received(digest: 5), UInt16(number), at: FlowStep.Place(epoch: 1, number: number))
-                writer.append(
-                    number == 2 ? nil : .message(message), step: .step(session: text, step), publisher: 0,
-                    for: number == 2 ? .step(batch: number) : .message(batch: number), now: 0, log)
-            }
+        let message = Bundle.message("a", payload: [97], qos: .exactlyOnce)
+        for number in 1...3 as ClosedRange<UInt64> {
+            let step = FlowStep(.received(digest: 5), UInt16(number), at: FlowStep.Place(epoch: 1, number: number))
+            let entries = (number == 2 ? [] : message) + Bundle.step(step)
+            let waiter: LogWaiter = number == 2 ? .step(batch: number) : .message(batch: number)
+            writer.append(entries[...], publisher: 0, for: waiter, now: 0, log)
         }
         #expect(writer.waitingBytes == 2 * 7 + 8 + 9 + 9 - 8 + 9)
         writer.attached(now: 0, log)
@@ -144,12 +140,8 @@ struct LogWriterTests {
         #expect(log.take().suffix(3) == ["stored 1 at 1", "stored 2 at 1", "stored 3 at 1"] && writer.waitingBytes == 0)
         // A message and its step are in one record, however large they are.
         var small = makeWriter(recordBytesMax: 20)
-        [UInt8(97)].withUnsafeBytes { text in
-            let message = LogMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
-            let step = FlowStep(.released, 9, at: FlowStep.Place(epoch: 1, number: 9))
-            small.append(
-                .message(message), step: .step(session: text, step), publisher: 0, for: .message(batch: 4), now: 0, log)
-        }
+        let entries = message + Bundle.step(FlowStep(.released, 9, at: FlowStep.Place(epoch: 1, number: 9)))
+        small.append(entries[...], publisher: 0, for: .message(batch: 4), now: 0, log)
         small.attached(now: 0, log)
         #expect(kinds(log.records[1]) == ["message", "9"])
     }
@@ -185,8 +177,7 @@ struct LogWriterTests {
     }
 
     @Test func `each queue has a record under way, and a publisher one queue`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         for token in 0..<8 { append(&writer, UInt64(token), publisher: UInt64(token)) }
         #expect(log.take() == (0..<4).map { "store 000000000000000A-2-\($0)-1" })
         writer.answered(queue: 2, number: 1, .stored(at: 1), now: 1, log)
@@ -207,8 +198,7 @@ struct LogWriterTests {
     }
 
     @Test func `without an answer the same record is sent again, under the same name`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         append(&writer, 1)
         _ = log.take()
         #expect(writer.wakesAt == 2000)
@@ -231,8 +221,7 @@ struct LogWriterTests {
     }
 
     @Test func `what is given up fails with all that waits behind it, and is not told to be stored later`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         append(&writer, 1)
         append(&writer, 2, now: 5)
         append(&writer, 3, publisher: 1, now: 9000)
@@ -248,8 +237,7 @@ struct LogWriterTests {
     }
 
     @Test func `what the engine refuses fails alone`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         append(&writer, 1)
         append(&writer, 2)
         _ = log.take()
@@ -264,8 +252,7 @@ struct LogWriterTests {
     }
 
     @Test func `what a log has no room for is not there, and messages are refused until there is`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         append(&writer, 1, size: 300)
         append(&writer, 2)
         #expect(log.take() == ["store \(name)1"])
@@ -276,10 +263,8 @@ struct LogWriterTests {
         append(&writer, 3, publisher: 1, now: 200)
         #expect(log.take() == ["failed 3 noRoom"])
         // What is no message is tried, and says nothing of larger ones when it is stored.
-        let step = FlowStep(.released, 1, at: FlowStep.Place(epoch: 1, number: 1))
-        [UInt8(97)].withUnsafeBytes {
-            writer.append(nil, step: .step(session: $0, step), publisher: 0, for: .step(batch: 4), now: 300, log)
-        }
+        let step = Bundle.step(FlowStep(.released, 1, at: FlowStep.Place(epoch: 1, number: 1)))
+        writer.append(step[...], publisher: 0, for: .step(batch: 4), now: 300, log)
         writer.answered(queue: 0, number: 2, .stored(at: 1), now: 400, log)
         #expect(log.take() == ["store \(name)2", "stored 4 at 1"] && writer.lacksRoom)
         writer.tick(now: 1099, log)
@@ -305,8 +290,7 @@ struct LogWriterTests {
     }
 
     @Test func `a record that may have been stored before is tried on, whatever the log has room for`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         append(&writer, 1)
         writer.tick(now: 2000, log)
         #expect(log.take() == ["store \(name)1", "store \(name)1"])
@@ -319,8 +303,7 @@ struct LogWriterTests {
     }
 
     @Test func `a large record that finds no room does not have smaller ones refused for longer than it takes to look`() {
-        var writer = makeWriter()
-        writer.attached(now: 0, log)
+        var writer = attachedWriter()
         append(&writer, 1, size: 5000)
         writer.answered(queue: 0, number: 1, .noRoom, now: 100, log)
         #expect(writer.wakesAt == 100)

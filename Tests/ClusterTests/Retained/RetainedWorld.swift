@@ -53,9 +53,7 @@ final class RetainedWorld: CustomStringConvertible {
         case 22..<25: nodes[clock.random.below(nodes.count)].connection?.breakDown()
         case 25: engine.kill(clock.random.below(3))
         case 26: (0..<3).forEach { engine.start($0) }
-        case 27:
-            let one = clock.random.below(3)
-            engine.cut(one, (one + 1 + clock.random.below(2)) % 3)
+        case 27: engine.cutAny()
         case 28: engine.mend()
         case 29: stream.stepDown()
         case 30:
@@ -69,9 +67,9 @@ final class RetainedWorld: CustomStringConvertible {
         case 34: if clock.random.oneIn(3) { purge() }
         default: clock.run(for: UInt64.random(in: 1...20, using: &clock.random) * 1_000_000)
         }
-        look()
+        stream.look()
         clock.run(for: clock.random.oneIn(10) ? 2_000_000 : UInt64(clock.random.below(4000)))
-        look()
+        stream.look()
     }
 
     private func publish(at node: RetainedNode) {
@@ -95,7 +93,7 @@ final class RetainedWorld: CustomStringConvertible {
 
     /// Marks of deletions stay for longer than anybody is away who does not read all: they go when all have read them.
     private func loseMarks() {
-        settle()
+        stream.heal()
         for record in stream.records where stream.isThere(record) {
             let isMark = record.payload.withUnsafeBytes { RetainedRecord($0)?.payload.isEmpty } ?? false
             if isMark { stream.forget(record) }
@@ -104,7 +102,7 @@ final class RetainedWorld: CustomStringConvertible {
 
     /// Somebody purges the stream, and all nodes are started again: it is what counts.
     private func purge() {
-        settle()
+        stream.heal()
         stream.purge()
         let before = nodes
         nodes = []
@@ -114,33 +112,14 @@ final class RetainedWorld: CustomStringConvertible {
         }
     }
 
-    private func look() {
-        stream.look()
-        stream.prune()
-    }
-
-    /// All is well for a while.
-    private func settle() {
-        stream.isFull = false
-        (0..<3).forEach { engine.start($0) }
-        engine.mend()
-        for _ in 0..<60 {
-            look()
-            clock.run(for: 1_000_000)
-        }
-    }
-
     // MARK: Promises
 
     func check() {
         // Nothing follows it that would help.
         if clock.random.oneIn(3) { purge() }
-        settle()
+        stream.heal()
         // Long enough for what dead nodes have told of and not stored.
-        for _ in 0..<150 {
-            look()
-            clock.run(for: 1_000_000)
-        }
+        stream.run(seconds: 150)
         let last = newestInStream()
         for node in nodes {
             if !node.replica.isCurrent { fail("node \(node.id) is not current with all well: \(node.replica.state)") }
@@ -216,11 +195,7 @@ final class RetainedNode: EngineClient, RetainedSink {
 
     func dial() {
         if follower == nil { follow(1) }
-        clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
-            guard isRunning, connection == nil else { return }
-            let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
-            guard !up.isEmpty else { return dial() }
-            let made = world.engine.connect(self, to: up[clock.random.below(up.count)])
+        world.engine.dial(self, while: { [self] in isRunning && connection == nil }) { [self] made in
             connection = made
             follower?.attached(made)
             settle()

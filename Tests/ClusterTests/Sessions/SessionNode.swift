@@ -125,11 +125,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     }
 
     private func dial() {
-        clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
-            guard isRunning, connection == nil else { return }
-            let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
-            guard !up.isEmpty else { return dial() }
-            let made = world.engine.connect(self, to: up[clock.random.below(up.count)])
+        world.engine.dial(self, while: { [self] in isRunning && connection == nil }) { [self] made in
             made.subscribe("letter.\(id)", identifier: 1)
             connection = made
             world.stream.follow(from: nextSequence, by: made) { [self] record in act { [self] in take(record) } }

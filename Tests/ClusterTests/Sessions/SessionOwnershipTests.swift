@@ -29,6 +29,7 @@ import Testing
         private func run(_ node: NodeID) -> UInt64 { node.rawValue & 0xffff_ffff }
     }
 
+    private let sink = Sink()
     private let session: [UInt8] = [1]
     private let terms = SessionOwnership.Terms(expiryInterval: 60, firstEpoch: 1000)
 
@@ -54,7 +55,6 @@ import Testing
     }
 
     @Test func `a session that was never there is restored with a high number`() {
-        let sink = Sink()
         var owner = SessionOwnership(owner(1, 1, lease: 50))
         owner.connect(session, terms, now: 0, sink)
         owner.found(session, nil, at: 3, now: 1, sink)
@@ -66,7 +66,6 @@ import Testing
     }
 
     @Test func `what the servers have lost is written down anew, unless another node has claimed it since`() {
-        let sink = Sink()
         for isClaimed in [false, true] {
             var keeping = claim([owner(2, 1, lease: 10)], live: [node(1, 1)], sink)
             _ = sink.take()
@@ -90,7 +89,6 @@ import Testing
     }
 
     @Test func `a node that was started again answers for its earlier incarnation`() {
-        let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.2"])
         #expect(sink.written?.owners == [owner(1, 1, lease: 50), owner(2, 1, lease: 10)])
@@ -99,7 +97,6 @@ import Testing
     }
 
     @Test func `while the lease of an earlier incarnation lasts both are asked, and one answer will do`() {
-        let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1", "ask 2.2"])
         claimed.hasStopped(node(2, 2), session, epoch: 8, sink)
@@ -107,7 +104,6 @@ import Testing
     }
 
     @Test func `nobody answers for a store that is not there, once the lease has ended`() {
-        let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
         claimed.live([node(1, 1)], through: 61, sink)
@@ -115,14 +111,12 @@ import Testing
     }
 
     @Test func `what this node's earlier incarnation has kept is here`() {
-        let sink = Sink()
         _ = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         #expect(sink.lines == ["read", "write 8 expecting 40", "taken up 8"])
         #expect(sink.written?.owners == [owner(1, 1, lease: 50)])
     }
 
     @Test func `who may have a session stays in its record until all of it has come`() {
-        let sink = Sink()
         let other = owner(2, 1, lease: 10)
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
         claimed.hasStopped(node(2, 1), session, epoch: 8, sink)
@@ -136,7 +130,6 @@ import Testing
     // MARK: Clients that begin anew
 
     @Test func `who begins anew need not wait for a node that does not answer, which is asked until it has stopped`() {
-        let sink = Sink()
         let (me, other) = (owner(1, 1, lease: 50), owner(2, 1, lease: 10))
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
@@ -159,7 +152,6 @@ import Testing
     }
 
     @Test func `who was not waited for is asked no more when its lease has ended`() {
-        let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         claimed.keepUnsettled(session, sink)
         claimed.live([node(1, 1)], through: 61, sink)
@@ -169,7 +161,6 @@ import Testing
     }
 
     @Test func `only a claim that waits for others is kept before they have answered`() {
-        let sink = Sink()
         var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.keepUnsettled(session, sink)
         claiming.connect(session, terms, now: 0, sink)
@@ -183,7 +174,6 @@ import Testing
     }
 
     @Test func `a claim leaves the expiry and what was saved as they are`() {
-        let sink = Sink()
         var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, SessionOwnership.Terms(expiryInterval: 0), now: 0, sink)
         var found = record([owner(1, 0, lease: 10)])
@@ -193,7 +183,6 @@ import Testing
     }
 
     @Test func `a write that was refused is over: what is kept stays, and a claim is given up`() {
-        let sink = Sink()
         var claimed = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
         #expect(isSaving)
@@ -206,11 +195,10 @@ import Testing
         claiming.connect(session, terms, now: 0, sink)
         claiming.found(session, nil, at: 0, now: 1, sink)
         let isGivenUp = claiming.refused(session, number: sink.number)
-        #expect(isGivenUp && claiming.claims.count == 0)
+        #expect(isGivenUp && claiming.claims.isEmpty)
     }
 
     @Test func `an answer to a question from before a session was kept leaves its save under way`() {
-        let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1)], sink)
         let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
         #expect(isSaving)
@@ -222,7 +210,6 @@ import Testing
 
     @Test(arguments: [true, false])
     func `a save without an answer is looked for, and made again if it is not there`(isThere: Bool) {
-        let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1)], sink)
         let before = claimed.record(of: session)
         let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
@@ -239,7 +226,6 @@ import Testing
     }
 
     @Test func `who has handed over to an earlier claim, and has kept the session since, is waited for`() {
-        let sink = Sink()
         let other = owner(2, 1, lease: 10)
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
         claimed.release(session)
@@ -270,7 +256,6 @@ import Testing
     }
 
     @Test func `a session of a node that is gone is assumed, and keeps the name of who may have it`() {
-        let sink = Sink()
         let gone = owner(2, 1, lease: 10)
         var adopting = adopt(record([gone]), live: [node(1, 1)], sink)
         #expect(sink.written?.owners == [owner(1, 1, lease: 50), gone] && sink.written?.awaySince == 5000)
@@ -285,7 +270,6 @@ import Testing
     }
 
     @Test func `since when a client is away is said once`() {
-        let sink = Sink()
         var known = record([owner(2, 1, lease: 10)])
         known.awaySince = 4000
         _ = adopt(known, live: [node(1, 1)], sink)
@@ -293,7 +277,6 @@ import Testing
     }
 
     @Test func `a client that an earlier owner has had until it stopped is away since then, and nobody acts before that is said`() {
-        let sink = Sink()
         let owners = [owner(2, 1, lease: 10), owner(3, 1, lease: 10)]
         var adopting = adopt(record(owners), live: [node(1, 1), node(3, 1)], sink)
         #expect(sink.written?.awaySince == 0)
@@ -314,7 +297,6 @@ import Testing
     }
 
     @Test func `what is another node's, or may be, is not adopted, nor what has ended`() {
-        let sink = Sink()
         _ = adopt(record([owner(2, 1, lease: 10)]), live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "not adopted 7"])
         // Its store is there again: whoever has that goes on.
@@ -337,7 +319,6 @@ import Testing
     }
 
     @Test func `a client that comes while its session is assumed gets it`() {
-        let sink = Sink()
         var adopting = adopt(record([owner(2, 1, lease: 10)]), live: [node(1, 1)], sink)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
         _ = sink.take()
@@ -349,7 +330,6 @@ import Testing
     }
 
     @Test func `a claim that is given up is answered like any other session`() {
-        let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         let released = claimed.release(session)
         #expect(released == nil && claimed.epoch(of: session) == nil)
@@ -362,7 +342,6 @@ import Testing
     // MARK: What comes late, or does not come
 
     @Test func `a save is written behind the last entry that was found, and by the claim of its owner`() {
-        let sink = Sink()
         var keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
         #expect(keeping.epoch(of: session) == 8)
@@ -389,7 +368,6 @@ import Testing
     }
 
     @Test func `the number of a record is not known while a change of it is on its way`() {
-        let sink = Sink()
         var keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
         let released = keeping.release(session)
@@ -397,7 +375,6 @@ import Testing
     }
 
     @Test func `a session is this node's when all have stopped, and not before`() {
-        let sink = Sink()
         var claimed = claim(
             [owner(2, 1, lease: 10), owner(3, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(3, 1)], sink)
         _ = sink.take()
@@ -416,7 +393,7 @@ import Testing
             ask(&keeping, isNewer ? 10 : 9, sink)
             guard !isNewer else {
                 // Its CONNECT is the newer one.
-                #expect(sink.take() == ["stop", "answer"] && keeping.claims.count == 0)
+                #expect(sink.take() == ["stop", "answer"] && keeping.claims.isEmpty)
                 continue
             }
             #expect(sink.take() == ["answer"])
@@ -431,7 +408,6 @@ import Testing
     }
 
     @Test func `a claim without an answer is asked for again, and a second CONNECT asks for nothing`() {
-        let sink = Sink()
         var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, terms, now: 0, sink)
         claiming.connect(session, terms, now: 1, sink)
@@ -447,7 +423,6 @@ import Testing
     // MARK: What a claim takes along
 
     @Test func `a claim has a higher number than any that ended, and that its client has stayed by`() {
-        let sink = Sink()
         var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, terms, now: 0, sink)
         claiming.found(session, nil, at: 5, ended: 2000, now: 1, sink)
@@ -459,14 +434,12 @@ import Testing
     }
 
     @Test func `a claim names no more owners than a record takes`() {
-        let sink = Sink()
         let all = (2..<UInt32(2 + Limits.ownersMax)).map { owner($0, 1, lease: 10) }
         _ = claim(all, live: [node(1, 1)], sink)
         #expect(sink.written?.owners == [owner(1, 1, lease: 50)] + all.dropLast())
     }
 
     @Test func `since when a client is away stays while its wills may be due`() {
-        let sink = Sink()
         var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, terms, now: 0, sink)
         var found = record([owner(1, 0, lease: 10)])
@@ -477,7 +450,6 @@ import Testing
     }
 
     @Test func `who has stopped for an adoption is asked again for the client that comes meanwhile`() {
-        let sink = Sink()
         let owners = [owner(2, 1, lease: 10), owner(3, 1, lease: 10), owner(4, 1, lease: 10)]
         var adopting = adopt(record(owners), live: [node(1, 1), node(3, 1), node(4, 1)], sink)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
@@ -492,7 +464,6 @@ import Testing
     }
 
     @Test func `a client that has stayed is the only one if others have looked after its session at most`() {
-        let sink = Sink()
         let keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         var found = record([owner(2, 1, lease: 10), owner(1, 1, lease: 50)])
         found.awaySince = 4000

@@ -79,9 +79,7 @@ final class SessionWorld: CustomStringConvertible {
         case 22..<27: nodes[clock.random.below(nodes.count)].connection?.breakDown()
         case 27: engine.kill(clock.random.below(3))
         case 28, 29: (0..<3).forEach { engine.start($0) }
-        case 30:
-            let one = clock.random.below(3)
-            engine.cut(one, (one + 1 + clock.random.below(2)) % 3)
+        case 30: engine.cutAny()
         case 31, 32: engine.mend()
         case 33: stream.stepDown()
         case 34:
@@ -128,10 +126,7 @@ final class SessionWorld: CustomStringConvertible {
         var left = microseconds
         while left > 0 {
             let part = min(left, 500_000)
-            for stream in [stream, log] {
-                stream.look()
-                stream.prune()
-            }
+            for stream in [stream, log] { stream.look() }
             let start = clock.now
             let hasQuorum = stream.hasQuorum && log.hasQuorum
             clock.run(for: part)
@@ -190,8 +185,7 @@ final class SessionWorld: CustomStringConvertible {
 
     /// With everything well, each client that connects gets its session, and it is one node's.
     func check() {
-        (0..<3).forEach { engine.start($0) }
-        engine.mend()
+        engine.heal()
         run(30_000_000)
         for _ in 0..<2 { for client in clients { nodes[clock.random.below(nodes.count)].connect(client) } }
         run(12_000_000)
