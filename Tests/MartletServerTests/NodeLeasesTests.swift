@@ -27,14 +27,6 @@ import Testing
         }
     }
 
-    private func plan() throws -> ClusterPlan {
-        var configuration = BrokerConfiguration.default()
-        configuration.cluster.servers = ["nats://a"]
-        configuration.cluster.name = "c"
-        configuration.general.nodeName = "n"
-        return try #require(try ClusterPlan(configuration))
-    }
-
     /// Reads a server's bytes.
     private func read(_ text: String) throws -> [ServerOperation] {
         var reader = OperationReader()
@@ -77,7 +69,7 @@ import Testing
     private func text(_ request: JetStreamRequest?) -> String { request.map { "\($0.subject)" } ?? "-" }
 
     @Test func `a node writes its lease, then reads the list, and does so again`() throws {
-        let leases = Node(try plan(), 0xAB)
+        let leases = Node(try .played(), 0xAB)
         let info = try info()
         #expect(leases.next(now: 0, info: info) == nil)
         leases.begin(now: 1000)
@@ -118,7 +110,7 @@ import Testing
     }
 
     @Test func `behind the end of a lease another node asks for one, as the first time`() throws {
-        let leases = Node(try plan(), 0xAB)
+        let leases = Node(try .played(), 0xAB)
         let info = try info()
         leases.begin(now: 0)
         #expect(!leases.hasEnded(now: 0))
@@ -137,7 +129,7 @@ import Testing
     }
 
     @Test func `a list that is older than another one does not count, unless all are`() throws {
-        let leases = Node(try plan(), 0xAB)
+        let leases = Node(try .played(), 0xAB)
         let info = try info()
         leases.begin(now: 0)
         try write(leases, at: 1, now: 0)
@@ -157,7 +149,7 @@ import Testing
 
     @Test(arguments: ["deleted", "emptied"])
     func `of leases that were deleted with this node's, others count as long as they may act by them`(_ how: String) throws {
-        let leases = Node(try plan(), 0xAB)
+        let leases = Node(try .played(), 0xAB)
         let info = try info()
         func list(_ sequence: Int, _ nodes: String...) throws -> NATSAnswer {
             let subjects = nodes.map { "\"$KV.martlet_c_nodes.\($0)\":1" }.joined(separator: ",")
@@ -196,7 +188,7 @@ import Testing
     }
 
     @Test func `servers that are a cluster keep three copies`() throws {
-        let leases = Node(try plan(), 1)
+        let leases = Node(try .played(), 1)
         leases.begin(now: 0)
         let info = try info(",\"cluster\":\"x\"")
         _ = leases.next(now: 0, info: info)
@@ -206,7 +198,7 @@ import Testing
     }
 
     @Test func `what does not work is told, and tried again from the beginning`() throws {
-        let leases = Node(try plan(), 1)
+        let leases = Node(try .played(), 1)
         let info = try info()
         leases.begin(now: 0)
         _ = leases.next(now: 0, info: info)
@@ -225,7 +217,7 @@ import Testing
     }
 
     @Test func `a lease for which the servers have no room is told as that, and not as one of too few servers`() throws {
-        let node = Node(try plan(), 7)
+        let node = Node(try .played(), 7)
         let info = try info()
         node.begin(now: 0)
         _ = node.next(now: 0, info: info)
@@ -250,7 +242,7 @@ import Testing
     }
 
     @Test func `a stream of that name will do if it differs in its replicas alone`() throws {
-        let leases = Node(try plan(), 1)
+        let leases = Node(try .played(), 1)
         let info = try info()
         let differs = "{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"stream name already in use\"}}"
         for (subject, isGood) in [("$KV.martlet_c_nodes.>", true), ("other", false)] {

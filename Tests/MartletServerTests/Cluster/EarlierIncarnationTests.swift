@@ -23,11 +23,7 @@ import Testing
         let log: ClusterLog
 
         init() throws {
-            var configuration = BrokerConfiguration.default()
-            configuration.cluster.servers = ["nats://a"]
-            configuration.cluster.name = "c"
-            configuration.persistence.isEnabled = true
-            let plan = try #require(try ClusterPlan(configuration))
+            let plan = try ClusterPlan.played()
             shell = try SimulatedShell(loops: 1, disk: SimulatedStore(seed: 1))
             servers = PlayedServers(plan, on: shell.loops[0])
             gateway = PlayedGateway(shell)

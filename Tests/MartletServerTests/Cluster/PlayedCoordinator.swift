@@ -86,18 +86,19 @@ final class PlayedCoordinator {
     var shardHas: (isHere: Bool, will: WillName?) = (false, nil)
     let me: SessionRecord.Owner
 
+    /// - Parameters:
+    ///   - record: of its session; nil for none.
+    ///   - store: the node's.
+    ///   - others: nodes that hold a lease.
+    ///   - detached: as configured.
+    ///   - payloadBytesMax: what the servers take.
+    ///   - bucketIsMadeMeanwhile: see `PlayedServers`.
     init(
-        store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20,
-        bucketIsMadeMeanwhile: Bool = false
+        _ record: SessionRecord? = nil, store: UInt32 = 1, beside others: NodeID..., detached: DetachedConduct = .refuse,
+        payloadBytesMax: Int = 1 << 20, bucketIsMadeMeanwhile: Bool = false
     ) throws {
         me = SessionRecord.Owner(node: NodeID(store: store, incarnation: 5), leaseSequence: 10)
-        var configuration = BrokerConfiguration.default()
-        configuration.cluster.servers = ["nats://a"]
-        configuration.cluster.name = "c"
-        configuration.cluster.detached = detached
-        configuration.persistence.isEnabled = true
-        configuration.general.nodeName = "n"
-        let plan = try #require(try ClusterPlan(configuration))
+        let plan = try ClusterPlan.played(detached: detached)
         shell = try SimulatedShell(loops: 1)
         servers = PlayedServers(plan, on: shell.loops[0], payloadBytesMax: payloadBytesMax)
         gateway = PlayedGateway(shell)
@@ -107,10 +108,13 @@ final class PlayedCoordinator {
         servers.connect()
         coordinator.attached()
         servers.answer()
-        lease()
+        lease(others)
+        if let record { put(record) }
     }
 
-    func lease(_ others: NodeID...) {
+    func lease(_ others: NodeID...) { lease(others) }
+
+    private func lease(_ others: [NodeID]) {
         coordinator.live([me.node] + others, through: 100, me: me)
         run()
     }
@@ -136,23 +140,63 @@ final class PlayedCoordinator {
 
     func send(_ message: ToCluster) { coordinator.received(message) }
 
-    var subject: String {
-        "$KV.martlet_c_sessions." + String(decoding: SubjectSpace.digest(Self.session), as: UTF8.self)
-    }
+    let session = Array("client".utf8)
+
+    var subject: String { "$KV.martlet_c_sessions." + String(decoding: SubjectSpace.digest(session), as: UTF8.self) }
+
+    /// Writes the record, as another node does.
+    func put(_ record: SessionRecord) { servers.put(record.encoded, to: subject) }
 
     /// What stands in the bucket; nil for nothing, or the mark of an end.
     var record: SessionRecord? {
         servers.entries[subject].flatMap { $0.isDeletion ? nil : SessionRecord($0.payload) }
     }
 
+    /// Whether it acts for the session.
+    var isKept: Bool { coordinator.owner?.keeps(session) == true }
+
+    /// The session's client comes.
+    func comes(expiry: UInt32 = 60, cleanStart: Bool = false, hasSession: Bool = false, epoch: UInt64 = 0) {
+        let claim = SessionClaim(
+            identifier: session, expiryInterval: expiry, cleanStart: cleanStart, hasSession: hasSession, epoch: epoch)
+        send(.claim(claim))
+    }
+
+    /// The shard gives what the session is.
+    func saves(_ epoch: UInt64, _ number: UInt64, state: [UInt8]? = [1], will: SavedWill? = nil, away: UInt64 = 0) {
+        var saved = SavedSession(
+            identifier: session, epoch: epoch, number: number, expiryInterval: 60, state: state, places: state == nil ? nil : [2])
+        (saved.will, saved.awaySince) = (will, away)
+        send(.saves(saved))
+    }
+
+    /// The numbers of what stands in the record now.
+    func takeSaved() -> [UInt64] { take().compactMap { if case .sessionSaved(_, let number) = $0 { number } else { nil } } }
+
+    /// The second node says that it has stopped.
+    func secondStops(_ epoch: UInt64, offer: SessionAnswer.Offer? = nil, hasSettledWills: Bool = true) {
+        coordinator.stopped(session, offer: offer, hasSettledWills: hasSettledWills, epoch: epoch, by: .second)
+    }
+
+    /// The second node asks for the session.
+    func secondAsks(cleanStart: Bool, epoch: UInt64) {
+        take(SessionMessage(.ask(cleanStart: cleanStart), node: .second, epoch: epoch, identifier: session))
+    }
+
     /// The session is this node's.
     func claim(expiry: UInt32 = 60) throws -> UInt64 {
-        send(
-            .claim(
-                SessionClaim(identifier: Self.session, expiryInterval: expiry, cleanStart: false, hasSession: false)))
+        comes(expiry: expiry)
         for case .sessionClaimed(_, .here, let epoch) in take() { return epoch }
         Issue.record("it is not claimed")
         return 0
+    }
+
+    /// The same, with a will in its record.
+    func claimWithWill() throws -> UInt64 {
+        let epoch = try claim()
+        saves(epoch, 1, will: .named(epoch, 1))
+        _ = take()
+        return epoch
     }
 
     /// A client comes, whose session the shard does not have, and the others that are asked stop.
@@ -161,15 +205,11 @@ final class PlayedCoordinator {
         _ stops: (node: NodeID, keptBy: UInt64?)...
     ) -> [FromCluster] {
         let found = record?.epoch ?? 0
-        send(
-            .claim(
-                SessionClaim(
-                    identifier: Self.session, expiryInterval: expiry, cleanStart: cleanStart, hasSession: hasSession,
-                    epoch: epoch)))
+        comes(expiry: expiry, cleanStart: cleanStart, hasSession: hasSession, epoch: epoch)
         run(ticks: 1)
         for stop in stops {
             let offer = stop.keptBy.map { SessionAnswer.Offer(number: 4, epoch: $0) }
-            coordinator.stopped(Self.session, offer: offer, hasSettledWills: true, epoch: found + 1, by: stop.node)
+            coordinator.stopped(session, offer: offer, hasSettledWills: true, epoch: found + 1, by: stop.node)
         }
         return take()
     }
@@ -196,32 +236,42 @@ final class PlayedCoordinator {
 
     var wills: [String] { servers.published.compactMap { $0.subject.contains(".l.") ? $0.identifier : nil } }
 
+    /// A session of a node that is gone is found, and looked after.
+    func find(_ record: SessionRecord) {
+        put(record)
+        coordinator.consider(record)
+        run(ticks: 8)
+    }
+
     /// A client comes for a session whose node is gone, again and again until that is not waited for any more.
     func claimLeft(_ record: SessionRecord) throws -> UInt64 {
-        servers.put(record.encoded, to: subject)
+        put(record)
         for _ in 0..<20 {
-            send(.claim(SessionClaim(identifier: record.identifier, expiryInterval: 60, cleanStart: false, hasSession: false)))
+            comes()
             if case .sessionClaimed(_, _, let epoch)? = take().first { return epoch }
         }
         Issue.record("it is not claimed")
         return 0
     }
+}
 
-    // MARK: What is given
+/// What a shard is told.
+extension [FromCluster] {
+    /// Where a client's session is that is let in first.
+    var origin: SessionOrigin? { if case .sessionClaimed(_, let origin, _)? = first { origin } else { nil } }
+    /// Why a client is refused first.
+    var refusal: String? { if case .claimFailed(_, let words, _)? = first { words } else { nil } }
+    /// What arrives of a session last.
+    var lastChunk: SessionChunk? { if case .sessionArrives(_, let piece)? = last { piece } else { nil } }
+}
 
+extension NodeID {
+    /// Another node.
     static let second = NodeID(store: 2, incarnation: 1)
-    static let session = Array("client".utf8)
+}
 
-    static func saved(_ epoch: UInt64, _ number: UInt64, state: [UInt8]? = [1], will: SavedWill? = nil, away: UInt64 = 0)
-        -> ToCluster
-    {
-        var saved = SavedSession(
-            identifier: session, epoch: epoch, number: number, expiryInterval: 60, state: state, places: state == nil ? nil : [2])
-        (saved.will, saved.awaySince) = (will, away)
-        return .saves(saved)
-    }
-
-    static func will(_ epoch: UInt64, _ number: UInt64, delay: UInt32 = 0, retain: Bool = false) -> SavedWill {
+extension SavedWill {
+    static func named(_ epoch: UInt64, _ number: UInt64, delay: UInt32 = 0, retain: Bool = false) -> SavedWill {
         let message = [UInt8(ascii: "t"), UInt8(number)].withUnsafeBytes { bytes in
             let (topic, payload) = (UnsafeRawBufferPointer(rebasing: bytes[..<1]), UnsafeRawBufferPointer(rebasing: bytes[1...]))
             var message = LogMessage(
@@ -232,28 +282,36 @@ final class PlayedCoordinator {
         }
         return SavedWill(name: WillName(epoch: epoch, number: number), delayInterval: delay, message: message)
     }
+}
 
-    static func numbers(_ orders: [FromCluster]) -> [UInt64] {
-        orders.compactMap { if case .sessionSaved(_, let number) = $0 { number } else { nil } }
-    }
-
+extension SessionRecord {
     /// No positions, and no receipts.
     static let savedPlaces: [UInt8] = [0, 0, 0, 0]
 
-    /// The record of a session that a node has just claimed.
+    /// Of a session that a node has just claimed.
     static func claimed(_ epoch: UInt64, by node: NodeID) -> SessionRecord {
         SessionRecord(
-            epoch: epoch, owners: [SessionRecord.Owner(node: node, leaseSequence: 3)], identifier: session, expiryInterval: 60)
+            epoch: epoch, owners: [Owner(node: node, leaseSequence: 3)], identifier: Array("client".utf8), expiryInterval: 60)
     }
 
-    /// The record of a session that a node has kept which is gone.
+    /// Of a session that the second node has kept.
     static func left(_ wills: [SavedWill] = [], expiry: UInt32 = 60, away: UInt64 = 0, state: [UInt8] = []) -> SessionRecord {
-        var record = SessionRecord(
-            epoch: 1000, owners: [SessionRecord.Owner(node: NodeID(store: 2, incarnation: 1), leaseSequence: 3)],
-            identifier: session,
-            expiryInterval: expiry)
-        (record.wills, record.awaySince) = (wills, away)
-        if !state.isEmpty { record.saved = SessionRecord.Saved(epoch: 1000, state: state, places: savedPlaces) }
+        var record = claimed(1000, by: .second)
+        (record.expiryInterval, record.wills, record.awaySince) = (expiry, wills, away)
+        if !state.isEmpty { record.saved = Saved(epoch: 1000, state: state, places: savedPlaces) }
         return record
+    }
+}
+
+extension ClusterPlan {
+    /// The plan of a node of cluster "c", with a log.
+    static func played(detached: DetachedConduct = .refuse, hasLog: Bool = true) throws -> ClusterPlan {
+        var configuration = BrokerConfiguration.default()
+        configuration.cluster.servers = ["nats://a"]
+        configuration.cluster.name = "c"
+        configuration.cluster.detached = detached
+        configuration.persistence.isEnabled = hasLog
+        configuration.general.nodeName = "n"
+        return try #require(try ClusterPlan(configuration))
     }
 }

@@ -20,10 +20,7 @@ import Testing
         let space = SubjectSpace(cluster: "c")
 
         init() throws {
-            var configuration = BrokerConfiguration.default()
-            configuration.cluster.servers = ["nats://a"]
-            configuration.cluster.name = "c"
-            let plan = try #require(try ClusterPlan(configuration))
+            let plan = try ClusterPlan.played(hasLog: false)
             shell = try SimulatedShell(loops: 1)
             servers = PlayedServers(plan, on: shell.loops[0])
             gateway = PlayedGateway(shell)

@@ -19,35 +19,28 @@ import Testing
     }
 
     @Test func `who has a session stays in its record until that is here, so that its client can go on to another node`() throws {
-        let node = try PlayedCoordinator()
-        node.lease(PlayedCoordinator.second)
-        node.servers.put(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)]).encoded, to: node.subject)
-        #expect(isArriving(node.come((PlayedCoordinator.second, 1000))))
+        let node = try PlayedCoordinator(.left([.named(1000, 1)]), beside: .second)
+        #expect(isArriving(node.come((.second, 1000))))
         let record = try #require(node.record)
-        #expect(record.wills == [] && record.owners.map(\.node) == [node.me.node, PlayedCoordinator.second])
+        #expect(record.wills == [] && record.owners.map(\.node) == [node.me.node, .second])
         // What is half here is no answer to a third.
         let third = try PlayedCoordinator(store: 3)
-        third.lease(node.me.node, PlayedCoordinator.second)
-        third.servers.put(record.encoded, to: third.subject)
-        #expect(isArriving(third.come((node.me.node, nil), (PlayedCoordinator.second, 1000))))
+        third.lease(node.me.node, .second)
+        third.put(record)
+        #expect(isArriving(third.come((node.me.node, nil), (.second, 1000))))
         // All of it is here.
-        node.send(PlayedCoordinator.saved(record.epoch, 1))
-        #expect(PlayedCoordinator.numbers(node.take()) == [1] && node.record?.owners.map(\.node) == [node.me.node])
+        node.saves(record.epoch, 1)
+        #expect(node.takeSaved() == [1] && node.record?.owners.map(\.node) == [node.me.node])
     }
 
     @Test(arguments: [false, true])
     func `that wills are seen to is believed of who had the session, and not by what it has said of an earlier claim`(
         isLate: Bool
     ) throws {
-        let node = try PlayedCoordinator()
-        node.lease(PlayedCoordinator.second)
-        node.servers.put(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)]).encoded, to: node.subject)
-        node.send(
-            .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: true, hasSession: false)))
+        let node = try PlayedCoordinator(.left([.named(1000, 1)]), beside: .second)
+        node.comes(cleanStart: true)
         node.run(ticks: 1)
-        node.coordinator.stopped(
-            PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: isLate ? 1000 : 1001,
-            by: PlayedCoordinator.second)
+        node.secondStops(isLate ? 1000 : 1001)
         // Its lease ends.
         node.lease()
         node.run(ticks: 10)
@@ -58,21 +51,14 @@ import Testing
     func `of clients that fight over a session who comes again at once waits for the other node to get it`(
         cleanStart: Bool
     ) throws {
-        let node = try PlayedCoordinator()
-        node.lease(PlayedCoordinator.second)
+        let node = try PlayedCoordinator(beside: .second)
         let epoch = try node.claim()
         func isAsked(by claim: UInt64) {
-            node.servers.put(PlayedCoordinator.claimed(claim, by: PlayedCoordinator.second).encoded, to: node.subject)
-            node.take(
-                SessionMessage(
-                    .ask(cleanStart: cleanStart), node: PlayedCoordinator.second, epoch: claim,
-                    identifier: PlayedCoordinator.session))
+            node.put(.claimed(claim, by: .second))
+            node.secondAsks(cleanStart: cleanStart, epoch: claim)
         }
         func comes() {
-            node.send(
-                .claim(
-                    SessionClaim(
-                        identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: cleanStart, hasSession: false)))
+            node.comes(cleanStart: cleanStart)
             node.servers.answer()
         }
         // Once, its client may just have gone there.
@@ -121,12 +107,10 @@ import Testing
 
     @Test(arguments: [false, true])
     func `who has started again is asked for a session, or to forget it, though its last lease lasts`(cleanStart: Bool) throws {
-        let node = try PlayedCoordinator()
-        node.lease(PlayedCoordinator.second)
-        node.servers.put(PlayedCoordinator.left().encoded, to: node.subject)
-        _ = node.come(cleanStart: cleanStart, (PlayedCoordinator.second, 1000))
+        let node = try PlayedCoordinator(.left(), beside: .second)
+        _ = node.come(cleanStart: cleanStart, (.second, 1000))
         for incarnation in [NodeID(store: 2, incarnation: 0), NodeID(store: 2, incarnation: 9)] {
-            node.lease(PlayedCoordinator.second, incarnation)
+            node.lease(.second, incarnation)
             node.run(ticks: 6)
             let isAsked = node.nodeMessages(to: incarnation).contains {
                 switch $0.kind {
@@ -142,9 +126,9 @@ import Testing
     @Test func `who has a session keeps it until all nodes know of its share groups here`() throws {
         let node = try PlayedCoordinator()
         (node.gateway.lastTicket, node.gateway.knownTicket) = (5, 4)
-        node.lease(PlayedCoordinator.second)
-        node.servers.put(PlayedCoordinator.left().encoded, to: node.subject)
-        _ = node.come(cleanStart: true, (PlayedCoordinator.second, 1000))
+        node.lease(.second)
+        node.put(.left())
+        _ = node.come(cleanStart: true, (.second, 1000))
         #expect(node.coordinator.drops.waiting.map(\.asksAt) == [0])
         node.gateway.knownTicket = 5
         node.coordinator.sendDrops()
@@ -153,14 +137,13 @@ import Testing
 
     @Test func `a session that this node alone may have stays when another node has seen to its will`() throws {
         for isFetched in [false, true] {
-            let node = try PlayedCoordinator()
-            node.lease(PlayedCoordinator.second)
-            var record = PlayedCoordinator.left()
+            let node = try PlayedCoordinator(beside: .second)
+            var record = SessionRecord.left()
             if !isFetched {
                 record.owners.append(SessionRecord.Owner(node: NodeID(store: 1, incarnation: 4), leaseSequence: 2))
             }
-            node.servers.put(record.encoded, to: node.subject)
-            node.send(.wakes(identifier: PlayedCoordinator.session, epoch: 999, isConnected: false))
+            node.put(record)
+            node.send(.wakes(identifier: node.session, epoch: 999, isConnected: false))
             switch node.take().first {
             case .sessionWillIsElsewhere: #expect(!isFetched)
             case .sessionIsElsewhere: #expect(isFetched)
@@ -172,44 +155,33 @@ import Testing
     @Test func `a session that nobody has any more is taken up from its record, though nobody is missing`() throws {
         let node = try PlayedCoordinator(store: 3)
         let first = NodeID(store: 1, incarnation: 2)
-        node.lease(first, PlayedCoordinator.second)
-        var record = PlayedCoordinator.left(state: [99])
+        node.lease(first, .second)
+        var record = SessionRecord.left(state: [99])
         record.epoch += 1
         record.owners.append(SessionRecord.Owner(node: first, leaseSequence: 2))
-        node.servers.put(record.encoded, to: node.subject)
-        #expect(isArriving(node.come((PlayedCoordinator.second, nil), (first, nil))) && node.coordinator.counters.restored == 1)
+        node.put(record)
+        #expect(isArriving(node.come((.second, nil), (first, nil))) && node.coordinator.counters.restored == 1)
         // Who has saved it, and says that there is none, has ended it.
-        let other = try PlayedCoordinator(store: 3)
-        other.lease(PlayedCoordinator.second)
-        other.servers.put(PlayedCoordinator.left(state: [99]).encoded, to: other.subject)
-        guard case .sessionClaimed(_, .nowhere, _)? = other.come((PlayedCoordinator.second, nil)).first else {
-            Issue.record("it comes back")
-            return
-        }
+        let other = try PlayedCoordinator(.left(state: [99]), store: 3, beside: .second)
+        #expect(other.come((.second, nil)).origin == .nowhere)
     }
 
     @Test(arguments: [false, true]) func `who is asked by an earlier claim keeps on with its own, and not if that is behind`(
         isBehind: Bool
     ) throws {
-        let node = try PlayedCoordinator()
-        node.lease(PlayedCoordinator.second)
-        var record = PlayedCoordinator.left()
+        let node = try PlayedCoordinator(beside: .second)
+        var record = SessionRecord.left()
         record.owners.append(node.me)
-        node.servers.put(record.encoded, to: node.subject)
+        node.put(record)
         // This node's claim is stored, and it does not know that yet when the other asks by the claim before it.
         node.servers.holdsAnswers = true
-        node.send(
-            .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
+        node.comes()
         node.servers.answer()
         #expect(node.record?.epoch == 1001)
-        node.take(
-            SessionMessage(
-                .ask(cleanStart: false), node: PlayedCoordinator.second, epoch: isBehind ? 1001 : 1000,
-                identifier: PlayedCoordinator.session))
-        node.send(.leaving(identifier: PlayedCoordinator.session, SessionChunk(number: 0, isLast: true, bytes: [])))
+        node.secondAsks(cleanStart: false, epoch: isBehind ? 1001 : 1000)
+        node.send(.leaving(identifier: node.session, SessionChunk(number: 0, isLast: true, bytes: [])))
         node.servers.releaseAnswers()
-        node.coordinator.stopped(
-            PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)
+        node.secondStops(1001)
         let isClaimed = node.take().contains { if case .sessionClaimed(_, _, epoch: 1001) = $0 { true } else { false } }
         #expect(isClaimed == !isBehind && node.coordinator.counters.refused == 0)
     }
@@ -218,18 +190,15 @@ import Testing
         let node = try PlayedCoordinator()
         // Without the lease of the other, or without a will that it has to see to, its client would be let in to a new
         // session.
-        if cleanStart { node.lease(PlayedCoordinator.second) }
-        let wills = cleanStart ? [PlayedCoordinator.will(1000, 1)] : []
-        node.servers.put(PlayedCoordinator.left(wills, state: [1]).encoded, to: node.subject)
+        if cleanStart { node.lease(.second) }
+        let wills: [SavedWill] = cleanStart ? [.named(1000, 1)] : []
+        node.put(.left(wills, state: [1]))
         var orders = node.come(expiry: 0, cleanStart: cleanStart)
         if cleanStart {
             node.run(ticks: 20)
             orders = node.take()
         }
-        guard case .claimFailed? = orders.first else {
-            Issue.record("it is not refused")
-            return
-        }
+        #expect(orders.refusal != nil)
         node.run(ticks: 10)
         #expect(node.record?.expiryInterval == 60 && node.record?.saved != nil && node.coordinator.counters.leftEnded == 0)
     }
@@ -237,26 +206,18 @@ import Testing
     @Test func `what a session was has left its record before a client begins one anew that does not last`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1))
+        node.saves(epoch, 1)
         _ = node.take()
         node.coordinator.leaseEnded()
         node.lease()
         _ = node.take()
-        guard case .sessionClaimed(_, .here, _)? = node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).first
-        else {
-            Issue.record("it is not claimed")
-            return
-        }
+        #expect(node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).origin == .here)
         #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil)
     }
 
     @Test func `nothing stays in the record of a session that was over, if the next one does not last`() throws {
-        let node = try PlayedCoordinator()
-        node.servers.put(PlayedCoordinator.left(away: 1, state: [1]).encoded, to: node.subject)
-        guard case .sessionClaimed(_, .nowhere, _)? = node.come(expiry: 0).first else {
-            Issue.record("it does not begin anew")
-            return
-        }
+        let node = try PlayedCoordinator(.left(away: 1, state: [1]))
+        #expect(node.come(expiry: 0).origin == .nowhere)
         #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil && node.record?.awaySince == 0)
     }
 
@@ -269,49 +230,35 @@ import Testing
 
     @Test(arguments: [0, 60] as [UInt32])
     func `a member's session that ends with Clean Start is taken up first, if its node is gone`(expiry: UInt32) throws {
-        let node = try PlayedCoordinator()
-        node.servers.put(PlayedCoordinator.left(state: memberState).encoded, to: node.subject)
+        let node = try PlayedCoordinator(.left(state: memberState))
         // What the log says since of how far it has come counts.
         node.gateway.furtherPlaces = [5]
         let orders = node.come(expiry: expiry, cleanStart: true)
         #expect(isArriving(orders) && node.coordinator.counters.restored == 1 && node.coordinator.counters.refused == 0)
-        guard case .sessionArrives(_, let piece)? = orders.last else {
-            Issue.record("nothing of it arrives")
-            return
-        }
-        #expect(piece == SavedSession.piece(state: memberState, places: PlayedCoordinator.savedPlaces + [5], epoch: 1000))
+        #expect(orders.lastChunk == SavedSession.piece(state: memberState, places: SessionRecord.savedPlaces + [5], epoch: 1000))
         #expect((node.record?.saved == nil) == (expiry == 0))
         // Of one whose node is there, that sees to it.
-        let other = try PlayedCoordinator()
-        other.lease(PlayedCoordinator.second)
-        other.servers.put(PlayedCoordinator.left(state: memberState).encoded, to: other.subject)
-        #expect(!isArriving(other.come(expiry: expiry, cleanStart: true, (PlayedCoordinator.second, nil))))
+        let other = try PlayedCoordinator(.left(state: memberState), beside: .second)
+        #expect(!isArriving(other.come(expiry: expiry, cleanStart: true, (.second, nil))))
     }
 
     @Test func `a member's session whose time is over is taken up, and its record goes when it has ended here`() throws {
         let node = try PlayedCoordinator()
-        node.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: node.subject)
-        node.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
-        node.run(ticks: 8)
+        node.find(.left(away: 1, state: memberState))
         let orders = node.take()
         #expect(isArriving(orders) && node.record != nil && node.coordinator.counters.leftEnded == 1)
-        guard case .sessionArrives(_, let piece)? = orders.last else {
-            Issue.record("nothing of it arrives")
-            return
-        }
-        #expect(piece == SavedSession.piece(state: memberState, places: PlayedCoordinator.savedPlaces, epoch: 1000, isOver: true))
-        node.send(.arrived(identifier: PlayedCoordinator.session, number: 0))
-        node.send(.restored(identifier: PlayedCoordinator.session))
-        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
+        let whole = SavedSession.piece(state: memberState, places: SessionRecord.savedPlaces, epoch: 1000, isOver: true)
+        #expect(orders.lastChunk == whole)
+        node.send(.arrived(identifier: node.session, number: 0))
+        node.send(.restored(identifier: node.session))
+        node.send(.sessionEnded(identifier: node.session))
         #expect(node.take().isEmpty && node.record == nil)
         // What cannot be read ends at once.
         let other = try PlayedCoordinator()
-        other.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: other.subject)
-        other.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
-        other.run(ticks: 8)
+        other.find(.left(away: 1, state: memberState))
         _ = other.take()
-        other.send(.illegible(identifier: PlayedCoordinator.session))
-        other.send(.sessionEnded(identifier: PlayedCoordinator.session))
+        other.send(.illegible(identifier: other.session))
+        other.send(.sessionEnded(identifier: other.session))
         _ = other.take()
         #expect(other.record == nil)
     }
@@ -319,9 +266,7 @@ import Testing
     @Test func `a session that is taken up because it is over, and does not arrive, is tried again, and nobody is refused`() throws
     {
         let node = try PlayedCoordinator()
-        node.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: node.subject)
-        node.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
-        node.run(ticks: 8)
+        node.find(.left(away: 1, state: memberState))
         #expect(isArriving(node.take()))
         node.run(ticks: 40)
         #expect(isArriving(node.take()) && node.coordinator.counters.refused == 0 && node.coordinator.counters.leftEnded > 1)
@@ -329,15 +274,11 @@ import Testing
 
     @Test func `a session that is taken up because it is over goes on to the node that its client comes to`() throws {
         let node = try PlayedCoordinator()
-        node.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: node.subject)
-        node.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
-        node.run(ticks: 8)
+        node.find(.left(away: 1, state: memberState))
         #expect(isArriving(node.take()))
         let epoch = try #require(node.record?.epoch)
-        node.lease(PlayedCoordinator.second)
-        node.take(
-            SessionMessage(
-                .ask(cleanStart: true), node: PlayedCoordinator.second, epoch: epoch + 1, identifier: PlayedCoordinator.session))
+        node.lease(.second)
+        node.secondAsks(cleanStart: true, epoch: epoch + 1)
         let leaves = node.take().contains { if case .sessionLeaves = $0 { true } else { false } }
         #expect(leaves && node.coordinator.counters.refused == 0)
     }
@@ -348,7 +289,7 @@ import Testing
         let node = try PlayedCoordinator(bucketIsMadeMeanwhile: differs)
         #expect(node.coordinator.records.createdAt == 1_577_836_800_000)
         // So a record that is not there was removed.
-        node.send(.wakes(identifier: PlayedCoordinator.session, epoch: 1_600_000_000_000, isConnected: false))
+        node.send(.wakes(identifier: node.session, epoch: 1_600_000_000_000, isConnected: false))
         guard case .sessionIsElsewhere? = node.take().first else {
             Issue.record("it is taken for lost")
             return
@@ -358,18 +299,18 @@ import Testing
     @Test func `a client that stays without a lease is answered when another node has adopted its session`() throws {
         let node = try PlayedCoordinator(detached: .local)
         let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1))
+        node.saves(epoch, 1)
         _ = node.take()
         node.coordinator.leaseEnded()
-        node.lease(PlayedCoordinator.second)
-        node.send(PlayedCoordinator.saved(epoch, 2))
-        #expect(PlayedCoordinator.numbers(node.take()) == [2])
+        node.lease(.second)
+        node.saves(epoch, 2)
+        #expect(node.takeSaved() == [2])
     }
 
     @Test func `a session that begins once more has a higher epoch, whatever the clock says`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim(expiry: 0)
-        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.sessionEnded(identifier: node.session))
         _ = node.take()
         #expect(node.record == nil)
         node.gateway.startedAt -= 60_000 + node.shell.network.now
@@ -381,11 +322,9 @@ import Testing
         isClientBackFirst: Bool
     ) throws {
         let node = try PlayedCoordinator(detached: .local)
-        let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
-        _ = node.take()
+        let epoch = try node.claimWithWill()
         node.coordinator.leaseEnded()
-        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: node.session, .named(epoch, 1)))
         let record = try #require(node.record)
         #expect(record.wills.count == 1)
         node.lease()
@@ -404,12 +343,10 @@ import Testing
     ) throws {
         for isBeforeTheEnd in [false, true] {
             let node = try PlayedCoordinator()
-            let epoch = try node.claim()
-            node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
-            _ = node.take()
+            let epoch = try node.claimWithWill()
             if !isBeforeTheEnd { node.coordinator.leaseEnded() }
-            node.send(.willEnds(identifier: PlayedCoordinator.session, WillName(epoch: epoch, number: 1)))
-            node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
+            node.send(.willEnds(identifier: node.session, WillName(epoch: epoch, number: 1)))
+            node.saves(epoch, 2, away: 5)
             if isBeforeTheEnd { node.coordinator.leaseEnded() }
             // What was under way did not get there.
             let record = try #require(node.record)
@@ -424,16 +361,14 @@ import Testing
 
     @Test func `a will that is over is remembered until no record has it`() throws {
         let node = try PlayedCoordinator()
-        let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
-        _ = node.take()
-        node.send(.willEnds(identifier: PlayedCoordinator.session, WillName(epoch: epoch, number: 1)))
+        let epoch = try node.claimWithWill()
+        node.send(.willEnds(identifier: node.session, WillName(epoch: epoch, number: 1)))
         #expect(node.coordinator.wills.ended.count == 1)
-        node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
+        node.saves(epoch, 2, away: 5)
         _ = node.take()
         #expect(node.coordinator.wills.ended.count == 0)
-        node.send(.willEnds(identifier: PlayedCoordinator.session, WillName(epoch: epoch, number: 2)))
-        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.willEnds(identifier: node.session, WillName(epoch: epoch, number: 2)))
+        node.send(.sessionEnded(identifier: node.session))
         _ = node.take()
         #expect(node.coordinator.wills.ended.count == 0)
     }
@@ -442,7 +377,7 @@ import Testing
         let node = try PlayedCoordinator()
         node.gateway.isPublishing = true
         let epoch = try node.claim()
-        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: node.session, .named(epoch, 1)))
         node.run()
         #expect(node.wills.isEmpty)
         node.gateway.isPublishing = false
@@ -454,10 +389,10 @@ import Testing
     @Test(arguments: [false, true]) func `a client is let in behind the will of its earlier connection`(isInRecord: Bool) throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1, will: isInRecord ? PlayedCoordinator.will(epoch, 1) : nil))
+        node.saves(epoch, 1, will: isInRecord ? .named(epoch, 1) : nil)
         _ = node.take()
         node.servers.isElecting = true
-        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: node.session, .named(epoch, 1)))
         #expect(node.come(hasSession: true, epoch: epoch).isEmpty && node.wills.isEmpty)
         node.servers.isElecting = false
         guard case .sessionClaimed(_, .here, let next)? = node.take().first else {
@@ -470,9 +405,9 @@ import Testing
     @Test func `a will for which there is no room is published when there is, and the stream is told of`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        node.saves(epoch, 1, will: .named(epoch, 1))
         node.servers.lacksRoom = true
-        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: node.session, .named(epoch, 1)))
         node.run()
         #expect(node.wills.isEmpty && Set(node.gateway.refused) == ["martlet_c_log_0 10002"])
         node.servers.lacksRoom = false

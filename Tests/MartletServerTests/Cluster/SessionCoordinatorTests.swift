@@ -20,54 +20,52 @@ import Testing
     @Test func `what a shard gives stands in the record before the shard is told`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1, state: [1, 2, 3]))
-        #expect(PlayedCoordinator.numbers(node.take()) == [1])
+        node.saves(epoch, 1, state: [1, 2, 3])
+        #expect(node.takeSaved() == [1])
         #expect(node.record?.saved == SessionRecord.Saved(epoch: epoch, state: [1, 2, 3], places: [2]))
         // Places alone leave the rest as it was.
-        node.send(PlayedCoordinator.saved(epoch, 2, state: nil))
-        #expect(PlayedCoordinator.numbers(node.take()) == [2] && node.record?.saved?.state == [1, 2, 3])
+        node.saves(epoch, 2, state: nil)
+        #expect(node.takeSaved() == [2] && node.record?.saved?.state == [1, 2, 3])
         // Of an earlier claim it is of no use, and nobody waits for it any more.
-        node.send(PlayedCoordinator.saved(epoch - 1, 3))
-        #expect(PlayedCoordinator.numbers(node.take()) == [] && node.record?.saved?.state == [1, 2, 3])
+        node.saves(epoch - 1, 3)
+        #expect(node.takeSaved() == [] && node.record?.saved?.state == [1, 2, 3])
     }
 
     @Test func `one change is on its way at a time, and the next has all of those that came meanwhile`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
         let before = node.servers.published.count
-        node.send(PlayedCoordinator.saved(epoch, 1))
-        node.send(PlayedCoordinator.saved(epoch, 2, state: [5], will: PlayedCoordinator.will(epoch, 1)))
-        node.send(PlayedCoordinator.saved(epoch, 3, state: nil))
-        #expect(PlayedCoordinator.numbers(node.take()) == [1, 3] && node.servers.published.count == before + 2)
+        node.saves(epoch, 1)
+        node.saves(epoch, 2, state: [5], will: .named(epoch, 1))
+        node.saves(epoch, 3, state: nil)
+        #expect(node.takeSaved() == [1, 3] && node.servers.published.count == before + 2)
         #expect(node.record?.saved?.state == [5] && node.record?.wills.count == 1)
     }
 
     @Test func `a session that is too large for the servers is confirmed, and is not in the record; its will is`() throws {
         let node = try PlayedCoordinator(payloadBytesMax: 100 << 10)
         let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1))
-        node.send(
-            PlayedCoordinator.saved(epoch, 2, state: Array(repeating: 0, count: 30 << 10), will: PlayedCoordinator.will(epoch, 1)))
-        #expect(PlayedCoordinator.numbers(node.take()) == [1, 2])
+        node.saves(epoch, 1)
+        node.saves(epoch, 2, state: Array(repeating: 0, count: 30 << 10), will: .named(epoch, 1))
+        #expect(node.takeSaved() == [1, 2])
         #expect(
-            node.record?.saved == nil && node.record?.wills.count == 1
-                && node.coordinator.unsavable[PlayedCoordinator.session] != nil)
+            node.record?.saved == nil && node.record?.wills.count == 1 && node.coordinator.unsavable[node.session] != nil)
         // Smaller again, it is.
-        node.send(PlayedCoordinator.saved(epoch, 3, state: [4]))
-        #expect(PlayedCoordinator.numbers(node.take()) == [3] && node.record?.saved?.state == [4])
+        node.saves(epoch, 3, state: [4])
+        #expect(node.takeSaved() == [3] && node.record?.saved?.state == [4])
     }
 
     @Test(arguments: [DetachedConduct.refuse, .local])
     func `without a lease what is given is confirmed for this node alone, if clients may stay`(detached: DetachedConduct) throws {
         let node = try PlayedCoordinator(detached: detached)
         let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1))
+        node.saves(epoch, 1)
         node.coordinator.leaseEnded()
         // What was on its way.
-        #expect(PlayedCoordinator.numbers(node.take()) == (detached == .local ? [1] : []))
-        node.send(PlayedCoordinator.saved(epoch, 2))
-        #expect(PlayedCoordinator.numbers(node.take()) == (detached == .local ? [2] : []))
-        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        #expect(node.takeSaved() == (detached == .local ? [1] : []))
+        node.saves(epoch, 2)
+        #expect(node.takeSaved() == (detached == .local ? [2] : []))
+        node.send(.will(identifier: node.session, .named(epoch, 1)))
         let isPublished = node.take().contains { if case .publishAlone = $0 { true } else { false } }
         #expect(isPublished == (detached == .local) && node.wills.isEmpty)
     }
@@ -75,29 +73,21 @@ import Testing
     @Test func `a client whose record cannot be read is refused`() throws {
         let node = try PlayedCoordinator()
         node.servers.put([9, 9, 9], to: node.subject)
-        node.send(
-            .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
-        guard case .claimFailed(_, let words, _)? = node.take().first else {
-            Issue.record("it is not refused")
-            return
-        }
-        #expect(words.contains("cannot be read") && node.coordinator.counters.refused == 1)
+        node.comes()
+        #expect(node.take().refusal?.contains("cannot be read") == true && node.coordinator.counters.refused == 1)
     }
 
     @Test func `what a record has of a session and cannot be read is lost, and said to be`() throws {
-        let node = try PlayedCoordinator()
-        node.servers.put(PlayedCoordinator.left(state: [99]).encoded, to: node.subject)
+        let node = try PlayedCoordinator(.left(state: [99]))
         node.shell.network.now += 60_000
         for _ in 0..<20 {
-            node.send(
-                .claim(
-                    SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
+            node.comes()
             let orders = node.take()
             guard case .sessionClaimed(_, .arriving, _)? = orders.first else { continue }
             #expect(node.coordinator.counters.restored == 1)
             guard case .sessionArrives(_, let piece)? = orders.last else { break }
             #expect(piece.bytes == [0])
-            node.send(.illegible(identifier: PlayedCoordinator.session))
+            node.send(.illegible(identifier: node.session))
             guard case .sessionClaimed(_, .nowhere, _)? = node.take().first else { break }
             #expect(node.coordinator.counters.lost == 1)
             return
@@ -109,17 +99,15 @@ import Testing
 
     @Test func `a will is in the log before anything else is said of its session`() throws {
         let node = try PlayedCoordinator()
-        let epoch = try node.claim()
-        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
-        _ = node.take()
-        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
-        node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
-        #expect(node.record?.wills.count == 1 && node.coordinator.publishesWill(of: PlayedCoordinator.session))
-        #expect(PlayedCoordinator.numbers(node.take()) == [2])
+        let epoch = try node.claimWithWill()
+        node.send(.will(identifier: node.session, .named(epoch, 1)))
+        node.saves(epoch, 2, away: 5)
+        #expect(node.record?.wills.count == 1 && node.coordinator.publishesWill(of: node.session))
+        #expect(node.takeSaved() == [2])
         #expect(node.wills.count == 1 && node.record?.wills == [] && node.record?.awaySince == 5)
         // The same of one that ends.
-        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 2)))
-        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.will(identifier: node.session, .named(epoch, 2)))
+        node.send(.sessionEnded(identifier: node.session))
         #expect(node.record != nil)
         _ = node.take()
         #expect(node.wills.count == 2 && node.record == nil)
@@ -129,10 +117,7 @@ import Testing
         var identifiers: [String?] = []
         for _ in 0..<2 {
             let node = try PlayedCoordinator()
-            node.servers.put(
-                PlayedCoordinator.left([PlayedCoordinator.will(1000, 1, retain: true)], away: 1).encoded, to: node.subject)
-            node.coordinator.consider(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1, retain: true)], away: 1))
-            node.run(ticks: 8)
+            node.find(.left([.named(1000, 1, retain: true)], away: 1))
             let subjects = node.servers.published.map(\.subject).filter { !$0.hasPrefix("$KV") }
             #expect(subjects == ["martlet.c.r.t.t", "martlet.c.l.0"])
             identifiers.append(node.wills.first)
@@ -143,37 +128,32 @@ import Testing
     @Test func `a will of which the record would be too large stays with its node, and nobody waits for it`() throws {
         let node = try PlayedCoordinator(payloadBytesMax: 100 << 10)
         let epoch = try node.claim()
-        var large = PlayedCoordinator.will(epoch, 1)
+        var large = SavedWill.named(epoch, 1)
         large.message += Array(repeating: 1, count: 99 << 10)
-        node.send(PlayedCoordinator.saved(epoch, 1, state: [1, 2], will: large))
-        #expect(PlayedCoordinator.numbers(node.take()) == [1])
+        node.saves(epoch, 1, state: [1, 2], will: large)
+        #expect(node.takeSaved() == [1])
         #expect(
             node.record?.wills == [] && node.record?.saved?.state == [1, 2]
-                && node.coordinator.unsavable[PlayedCoordinator.session] != nil)
+                && node.coordinator.unsavable[node.session] != nil)
         // The next one fits.
-        node.send(PlayedCoordinator.saved(epoch, 2, state: [1, 2], will: PlayedCoordinator.will(epoch, 2)))
-        #expect(PlayedCoordinator.numbers(node.take()) == [2] && node.record?.wills.count == 1)
+        node.saves(epoch, 2, state: [1, 2], will: .named(epoch, 2))
+        #expect(node.takeSaved() == [2] && node.record?.wills.count == 1)
     }
 
     @Test func `a record that is larger than the servers take is answered at once`() throws {
-        let node = try PlayedCoordinator(payloadBytesMax: 100 << 10)
-        node.servers.put(PlayedCoordinator.left(state: Array(repeating: 1, count: 110 << 10)).encoded, to: node.subject)
-        guard case .claimFailed(_, let words, _)? = node.come().first else {
-            Issue.record("its client waits")
-            return
-        }
-        #expect(words.contains("max_payload") && node.coordinator.owner?.writtenEpoch(of: PlayedCoordinator.session) == 0)
+        let node = try PlayedCoordinator(.left(state: Array(repeating: 1, count: 110 << 10)), payloadBytesMax: 100 << 10)
+        #expect(node.come().refusal?.contains("max_payload") == true && node.coordinator.owner?.writtenEpoch(of: node.session) == 0)
         // Nor does a shard wait.
         let other = try PlayedCoordinator(payloadBytesMax: 100 << 10)
         let epoch = try other.claim()
         var places = SavedSession(
-            identifier: PlayedCoordinator.session, epoch: epoch, number: 1, expiryInterval: 60, state: [1],
+            identifier: node.session, epoch: epoch, number: 1, expiryInterval: 60, state: [1],
             places: Array(repeating: 0, count: 110 << 10))
         other.send(.saves(places))
-        #expect(PlayedCoordinator.numbers(other.take()) == [1] && other.record?.saved == nil)
+        #expect(other.takeSaved() == [1] && other.record?.saved == nil)
         (places.number, places.places) = (2, [1])
         other.send(.saves(places))
-        #expect(PlayedCoordinator.numbers(other.take()) == [2] && other.record?.saved?.state == [1])
+        #expect(other.takeSaved() == [2] && other.record?.saved?.state == [1])
     }
 
     @Test func `no expiry that stands in a record is too long`() throws {
@@ -184,13 +164,11 @@ import Testing
                 retain: true, millisecondsLeft: .max
             ).entry
         }
-        var record = PlayedCoordinator.left(away: 1)
+        var record = SessionRecord.left(away: 1)
         record.wills = [
             SavedWill(name: WillName(epoch: 1000, number: 1), delayInterval: .max, message: message)
         ]
-        node.servers.put(record.encoded, to: node.subject)
-        node.coordinator.consider(record)
-        node.run(ticks: 8)
+        node.find(record)
         #expect(node.wills.count == 1 && node.record == nil)
     }
 }
