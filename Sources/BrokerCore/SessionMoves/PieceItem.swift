@@ -13,12 +13,13 @@ import MQTTCodec
 ///     subscriptions epoch 8 │ number 8        up to that step they are in it
 ///     unsaved       record 8        behind it, in the partition of the session's steps, others may stand in the log
 ///     owed          `OwedRetained.Stage` 1 │ filter's length 4 │ filter
+///     done          length 4 │ `StoredLogPositions`        before these nothing is left to do
 enum ChunkItem {
     static let version: UInt8 = 1
 
     enum Kind: UInt8 {
         case session = 1
-        case subscription, entry, receipt, steps, restored, owed, subscriptions, unsaved
+        case subscription, entry, receipt, steps, restored, owed, subscriptions, unsaved, done
     }
 
     /// How far a message has come to its receiver.
@@ -56,7 +57,7 @@ enum ChunkItem {
         switch reader.read(UInt8.self).flatMap({ Kind(rawValue: $0) }) {
         case .subscription: if reader.read(UInt32.self) == nil { return nil }
         case .owed: if reader.read(UInt8.self) == nil { return nil }
-        case .session, .entry, .receipt, .steps, .restored, .subscriptions, .unsaved, nil: return nil
+        case .session, .entry, .receipt, .steps, .restored, .subscriptions, .unsaved, .done, nil: return nil
         }
         return reader.readBytes().flatMap { TopicFilter($0) }
     }
@@ -87,6 +88,13 @@ enum ChunkItem {
 
     /// - Parameter epoch: by which claim the session was stored.
     static func restored(savedBy epoch: UInt64) -> [UInt8] { item(.restored, epoch) }
+
+    static func done(_ places: LogPositions) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Kind.done.rawValue)
+        writer.write(StoredLogPositions(places).encoded())
+        return writer.bytes
+    }
 
     /// What `steps` and `subscriptions` have.
     static func place(_ reader: inout RecordReader) -> FlowStep.Place? {

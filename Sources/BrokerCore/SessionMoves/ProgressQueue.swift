@@ -89,7 +89,7 @@ extension SessionSaves {
     /// - Returns: the partition of the log that is given something, as a bit.
     @discardableResult
     func writeProgress(_ save: SessionSave, of session: Session, _ port: ClusterPort) -> UInt64 {
-        guard mayGive(session), session.expiryIntervalSeconds > 0, !session.isReplaying else { return 0 }
+        guard mayGive(session, save), session.expiryIntervalSeconds > 0, !session.isReplaying else { return 0 }
         let done = donePlaces(of: session, save)
         // What has come since is looked at again when it is acknowledged; of a client that is away nothing is.
         if !session.queue.isEmpty, session.connection != nil { markGiven(session) }

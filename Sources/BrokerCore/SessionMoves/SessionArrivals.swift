@@ -75,6 +75,7 @@ struct SessionArrivals {
                 case .owed: importOwed(&reader, sessionImport)
                 case .subscriptions: importPlace(&reader, sessionImport)
                 case .unsaved: importUnsaved(&reader, sessionImport)
+                case .done: importDone(&reader, sessionImport)
                 }
             guard isTaken else { return false }
         }
@@ -162,6 +163,12 @@ struct SessionArrivals {
         return true
     }
 
+    private func importDone(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+        guard let done = reader.readBytes()?.withUnsafeBytes({ StoredLogPositions(decoding: $0) }) else { return false }
+        sessionImport.done = done.places
+        return true
+    }
+
     private func importEntry(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
         guard let session = sessionImport.session,
             let state = reader.read(UInt8.self).flatMap({ ChunkItem.EntryState(rawValue: $0) }),
@@ -223,6 +230,9 @@ struct SessionArrivals {
             shard.sessionReplay.beginRestoration(of: session, from: places, sessionImport.saved, moves)
         } else {
             shard.sessionReplay.beginReplay(of: session, from: places, moves)
+            if let done = sessionImport.done, let read = shard.clusterLog?.places {
+                shard.saves.recordDone(done.fitted(to: read), of: session, moves)
+            }
         }
         moves[session.clientIdentifier].isBrought = true
         if sessionImport.lacksSteps { shard.clusterLogReading.mark(session, moves) }

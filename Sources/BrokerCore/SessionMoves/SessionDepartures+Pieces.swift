@@ -30,6 +30,7 @@ extension SessionDepartures {
             }
             export.offer(ChunkItem.session(row, export.places))
             if let stepFloor = export.stepFloor { export.offer(ChunkItem.steps(after: stepFloor)) }
+            if let done = export.done { export.offer(ChunkItem.done(done)) }
             export.stage = .subscriptions
         case .subscriptions:
             let all = export.subscriptions + export.groups
@@ -194,8 +195,9 @@ final class SessionExport {
     }
 
     let session: Session
-    /// Up to where it has been given the log.
+    /// Up to where it has been given the log, and before what it has nothing left to do, if that is known.
     let places: LogPositions
+    let done: LogPositions?
     /// The subscriptions that were taken from the session: all of them when it has settled.
     var subscriptions: [HeldSubscription] = []
     /// Where the next owner begins to learn what the log says of it, if this node has not read all of that; nil if it
@@ -233,7 +235,9 @@ final class SessionExport {
     /// Tells a question to the store from those before the export began anew.
     var round = 0
 
-    init(_ session: Session, places: LogPositions) { (self.session, self.places) = (session, places) }
+    init(_ session: Session, places: LogPositions, done: LogPositions?) {
+        (self.session, self.places, self.done) = (session, places, done)
+    }
 
     /// Begins at the first chunk.
     func begin() {

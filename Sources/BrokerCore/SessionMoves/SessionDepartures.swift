@@ -82,7 +82,7 @@ struct SessionDepartures {
     // MARK: Leaving
 
     private func depart(_ session: Session, _ moves: SessionMoves) {
-        let places = places(of: session)
+        let (places, done) = (places(of: session), session.save?.done)
         let stepFloor = shard.clusterLogReading.lacksSteps(session) ? session.stepFloor : nil
         let passedOn = session.passedOnUntil
         shard.connecting.endMoves(of: session)
@@ -90,7 +90,7 @@ struct SessionDepartures {
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.bounds.isFull { shard.queueRoom.setFull(session, false) }
-        let export = SessionExport(session, places: places)
+        let export = SessionExport(session, places: places, done: done)
         (export.stepFloor, export.passedOn) = (stepFloor, passedOn)
         if !session.groups.isEmpty { exportGroups(of: session, export) }
         // Nothing matches its subscriptions any more, which are taken from it over as many turns as it takes.
@@ -161,6 +161,7 @@ struct SessionDepartures {
             shard.subscribing.resubscribe(session, held.filter, held.terms, number: held.storeNumber)
         }
         shard.sessionReplay.beginReplay(of: session, from: export.places, moves)
+        if let done = export.done { shard.saves.recordDone(done, of: session, moves) }
         if export.stepFloor != nil { shard.clusterLogReading.mark(session, moves) }
         shard.sessionRows.keep(session)
         shard.memoryBound.recount(session)

@@ -197,8 +197,9 @@ final class SessionImport {
     var subscriptions: [(filter: TopicFilter, terms: SubscriptionTerms)] = []
     /// The retained messages that its client has not had, by filter.
     var owed: [(filter: [UInt8], stage: OwedRetained.Stage)] = []
-    /// Up to where the node that kept it had read the log.
+    /// Up to where the node that kept it had read the log, and before what it had nothing left to do, if that is known.
     var places: LogPositions?
+    var done: LogPositions?
     /// The share groups that its messages name, by their place among its subscriptions to such: the group's serial
     /// number here.
     var groups: [UInt32] = []

@@ -144,7 +144,7 @@ extension SessionReplay {
             }
             replay.session.logFloor = replay.session.logFloor?.later(done)
         }
-        if let floor = replay.session.logFloor { shard.saves.recordRestored(replay.session, from: floor, moves) }
+        if let floor = replay.session.logFloor { shard.saves.recordDone(floor, of: replay.session, moves) }
         let isNeeded = moves.underWay.values.contains { $0.replay?.restoration?.lacksSteps ?? false }
         if !isNeeded { moves.holders = DispatchHolders() }
     }

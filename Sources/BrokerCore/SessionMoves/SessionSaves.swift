@@ -49,7 +49,7 @@ struct SessionSaves {
                 continue
             }
             moves.savePosition += 1
-            guard save.underWay == nil, !save.isChanged, mayGive(session), session.expiryIntervalSeconds > 0 else { continue }
+            guard save.underWay == nil, !save.isChanged, mayGive(session, save), session.expiryIntervalSeconds > 0 else { continue }
             let places = donePlaces(of: session, save)
             let isPaid = shard.retainedMessages.hasPaid(session)
             let isStateDue = isPaid || save.subscriptions.after != nil
@@ -96,9 +96,9 @@ struct SessionSaves {
         markChanged(save, of: session, moves)
     }
 
-    /// It is restored, and has nothing left to do before these places: so its record says that as long as what it has
-    /// behind them waits. What the log says of how far it had come by an earlier claim counts no more then.
-    func recordRestored(_ session: Session, from places: LogPositions, _ moves: SessionMoves) {
+    /// It comes from elsewhere, and has nothing left to do before these places: so its record says that as long as what
+    /// it has behind them waits. What the log says of how far it had come by an earlier claim counts no more then.
+    func recordDone(_ places: LogPositions, of session: Session, _ moves: SessionMoves) {
         save(of: session, moves).done = places
     }
 
@@ -216,6 +216,10 @@ struct SessionSaves {
     func mayGive(_ session: Session) -> Bool {
         session.cluster.isClaimed && !session.isMoving && !session.isRestored
     }
+
+    /// How far it has come says nothing before all that it is is given by the same claim: the record may lack what its
+    /// client has subscribed to before.
+    func mayGive(_ session: Session, _ save: SessionSave) -> Bool { mayGive(session) && save.epoch == session.cluster.epoch }
 
     func give(_ save: SessionSave, of session: Session, state: [UInt8]?, _ places: LogPositions?, _ moves: SessionMoves) {
         moves.lastSaveNumber += 1

@@ -26,7 +26,7 @@ import Testing
     @Test func `the phase tells what of the session there is, and nothing else`() {
         let moves = SessionMoves()
         let places = LogPositions(partitions: 1)
-        let export = SessionExport(session, places: places)
+        let export = SessionExport(session, places: places, done: nil)
         moves.change(phaseOf: session, to: .exporting(export))
         #expect(session.isMoving && session.export === export && session.replay == nil && !session.isReplaying)
         let replay = LogReplay(session, through: places)

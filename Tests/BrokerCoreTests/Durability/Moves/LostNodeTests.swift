@@ -286,6 +286,57 @@ import Testing
         #expect(again.connack?.sessionPresent == true && again.texts.isEmpty)
     }
 
+    @Test(arguments: [false, true])
+    func `a session that has moved, or was about to, is where it was though its queue is not done`(stays: Bool) {
+        let cluster = MovingCluster(nodes: 3)
+        let client = cluster.lasting("client", on: 0, "a")
+        let publisher = cluster.lasting("publisher", on: 2)
+        // Of all that the client does before it moves nothing comes into the record.
+        cluster.storesSaves = false
+        cluster.publish(publisher, 0..<3)
+        cluster.publish(publisher, 3..<5, topic: "b")
+        cluster.saveLogPositions()
+        client.acknowledgement = .manual
+        cluster.publish(publisher, 5..<6)
+        (cluster.storesSaves, cluster.unstored) = (true, [])
+        if stays {
+            cluster.core(0, name).received(.sessionLeaves(name))
+            cluster.nodes[0].settle()
+            cluster.core(0, name).received(.sessionStays(name))
+            cluster.run()
+        }
+        cluster.connect(client, to: stays ? 0 : 1)
+        client.subscribe("b", qos: .atLeastOnce)
+        cluster.run()
+        #expect(client.subscriptionAnswers == [2, 0])
+        cluster.lose(stays ? 0 : 1)
+        let again = cluster.connected("client", on: 2)
+        #expect(again.connack?.sessionPresent == true && again.texts == ["5"])
+    }
+
+    @Test func `a subscription that the log has alone is there, though its session was about to move`() {
+        let cluster = MovingCluster(nodes: 3)
+        let client = cluster.lasting("client", on: 0)
+        let publisher = cluster.lasting("publisher", on: 2)
+        cluster.saveLogPositions()
+        cluster.storesSaves = false
+        client.subscribe("a", qos: .atLeastOnce)
+        cluster.run()
+        // The session has done all up to behind its subscription, and the log does not say so.
+        cluster.publish(publisher, 0..<1, topic: "b")
+        cluster.saveLogPositions()
+        cluster.core(0, name).received(.sessionLeaves(name))
+        cluster.nodes[0].settle()
+        cluster.core(0, name).received(.sessionStays(name))
+        cluster.run()
+        cluster.publish(publisher, 0..<2)
+        cluster.saveLogPositions()
+        (cluster.storesSaves, cluster.unstored) = (true, [])
+        cluster.lose(0)
+        let again = cluster.connected("client", on: 1)
+        #expect(again.connack?.sessionPresent == true && again.texts == texts(0..<2))
+    }
+
     @Test(arguments: [false, true]) func `what the servers have lost of subscriptions is in the record`(isOtherStream: Bool) {
         let cluster = MovingCluster()
         cluster.lasting("client", on: 0, "a", qos: .atLeastOnce)
