@@ -11,8 +11,8 @@ import ServerLoops
 ///
 ///     shards ── dispatched ──► DispatchProgress ──► the log ──► all nodes
 ///     a node is gone ────────┐
-///     earlier incarnations of this ──┴─► the log: successor(of:) ──► the first in it ──► ClusterLog.whenRead ──► LogReplay ──► learnDispatched, then dispatchAgain
-///                                                                                                    └──────► learnEarlierDispatches, followEarlierDispatches, dispatchEarlier
+///     earlier incarnations of this ──┴─► the log: successor(of:) ──► the first in it ──► ClusterLog.whenRead ──► LogRereader ──► learnDispatched, then dispatchAgain
+///                                                                                                    └────────► learnEarlierDispatches, followEarlierDispatches, dispatchEarlier
 ///
 /// `NodeSuccessors` decides which node dispatches.
 ///
@@ -21,7 +21,7 @@ final class DispatchCoordinator {
     private unowned let loop: ShardLoop
     private let incarnations: NodeIncarnations
     private let log: ClusterLog
-    private let replay: LogReplay
+    private let replay: LogRereader
     private var book = DispatchProgress()
     /// The others that are there; nil before they are known.
     private var others: Set<NodeID>?
@@ -32,7 +32,7 @@ final class DispatchCoordinator {
     private var answers: [Int: [DispatchProgress.Dispatched]] = [:]
 
     /// Makes the coordinator, before any loop runs and after `BrokerShard.joinCluster`.
-    init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: ClusterLog, replay: LogReplay) {
+    init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: ClusterLog, replay: LogRereader) {
         (self.loop, self.incarnations, self.log, self.replay) = (loop, incarnations, log, replay)
         successors = NodeSuccessors(incarnations.current)
         begin(loop.loops.compactMap(\.shard.unsettledEarlierDispatches))

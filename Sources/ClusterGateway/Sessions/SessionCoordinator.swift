@@ -36,7 +36,7 @@ final class SessionCoordinator {
     let connection: NATSConnection
     unowned let context: any GatewayContext
     let space: SubjectSpace
-    let replay: LogReplay
+    let replay: LogRereader
     private(set) lazy var records = SessionRecords(
         plan, connection, report: { [unowned self] in log(.warning, "\($0).") },
         refused: { [unowned self] in context.refused($0, $1) }, take: { [unowned self] in take($0) })
@@ -72,7 +72,7 @@ final class SessionCoordinator {
         space = SubjectSpace(cluster: plan.name)
         placement = loop.shard.placement
         messages = SessionMessages(incarnations.current)
-        replay = LogReplay(
+        replay = LogRereader(
             plan, incarnations, on: loop, connection, log: log,
             report: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
     }

@@ -347,8 +347,11 @@ public final class StreamFollower {
             outstanding = max(0, outstanding - left)
             ask()
         default:
-            let words = headers.map { "\($0.statusText) (\($0.status ?? 0))" } ?? "illegible"
-            fail("the consumer of stream \(stream?.name ?? "") has ended: \(words)", now: now)
+            // Who is asked where nobody answers says a number alone.
+            let words = headers.map { headers in
+                "\(headers.statusText.isEmpty ? "no server leads it now" : headers.statusText) (\(headers.status ?? 0))"
+            }
+            fail("the consumer of stream \(stream?.name ?? "") has ended: \(words ?? "illegible")", now: now)
         }
     }
 }

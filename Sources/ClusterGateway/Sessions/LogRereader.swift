@@ -11,7 +11,7 @@ import ServerLoops
 ///     spans of a session ──► waiting ──► a scan ──► FromGateway.recordAgain ──► … ──► FromCluster.replayed
 ///
 /// Belongs to the loop that speaks to the servers.
-final class LogReplay {
+final class LogRereader {
     private enum Reader: Hashable {
         /// A session of a shard.
         case session([UInt8], shard: Int)
