@@ -164,8 +164,9 @@ struct NodeLeases {
             }
         case .nobody:
             return failed(
-                "JetStream does not answer there: its servers lack their majority, or the stream \(streamName) has no leader yet or no room, "
-                    + "which the servers' logs say; or it is not switched on (nats-server --jetstream, or a block jetstream {})",
+                "JetStream does not answer there: its servers lack their majority, or the stream \(streamName) has no "
+                    + "leader yet or no room, which the servers' logs say; or it is not switched on (nats-server --jetstream, or a "
+                    + "block jetstream {})",
                 now)
         case .late: return failed("JetStream does not answer: its servers may lack a majority", now)
         case .lost: return .goesOn

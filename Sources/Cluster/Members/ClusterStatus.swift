@@ -49,7 +49,8 @@ public struct ClusterStatus: Sendable, Equatable {
     /// Streams for whose records the servers have no room, and in the servers' words why; nil while there are none.
     public var refusingStreams = 0
     public var refusal: String?
-    /// What an acknowledgement says, `synced`, `replicated` or `node`; nil if nobody knows. The control thread knows it.
+    /// What an acknowledgement says, `synced`, `replicated` or `node`; nil if nobody knows. The control thread knows
+    /// it.
     public var mode: String?
     /// The servers whose monitoring is asked, and what was found out. The control thread knows it.
     public var servers: [Server] = []
