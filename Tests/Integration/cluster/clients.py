@@ -4,13 +4,14 @@ MARTLET_CLUSTER_SEED says what chance decides.
 """
 
 import collections
+import contextlib
 import itertools
 import os
 import random
 import threading
 import time
 
-from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Wire
+from harness.wire import DISCONNECT, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Wire, frame
 
 SEED = int(os.environ.get("MARTLET_CLUSTER_SEED", "1"))
 #: Session Expiry Interval of an hour.
@@ -25,6 +26,14 @@ class PatientWire(Wire):
 
     def receive(self, kind=None, seconds: float = 30):
         return super().receive(kind, seconds)
+
+    def disconnect(self, reason: int = 0):
+        """Returns when the broker has heard of it, unless it hangs: what comes behind that is for a client that is away. What of QoS 2 came
+        before is its session's alone."""
+        self.send(frame(DISCONNECT, 0, bytes([reason]) if reason else b""))
+        with contextlib.suppress(TimeoutError):
+            self.receive_end()
+        self.close()
 
 
 def connect(node, name: str = "", *, clean: bool = False, properties: bytes = LASTS, seconds: float = 60, **options) -> tuple[PatientWire, bool]:
