@@ -239,7 +239,7 @@ package final class SyncWatch {
             }
         }
         // What a node without a store acknowledges is in its own memory.
-        if let mode, mode != before, plan.logPartitions > 0 { log.write(.notice, "Cluster \(plan.name): \(words(mode)).") }
+        if let mode, mode != before, plan.hasStore { log.write(.notice, "Cluster \(plan.name): \(words(mode)).") }
         report(plan.mode == .synced ? complaint : nil)
     }
 

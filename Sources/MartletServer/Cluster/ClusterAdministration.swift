@@ -101,7 +101,7 @@ final class ClusterAdministration {
         var status = status
         status.name = plan.name
         // What a node without a store acknowledges is in its own memory.
-        status.mode = plan.logPartitions > 0 ? syncWatch.mode?.rawValue : "node"
+        status.mode = plan.hasStore ? syncWatch.mode?.rawValue : "node"
         status.servers = zip(plan.monitors, syncWatch.conducts).map { .init(address: "\($0)", syncs: $1) }
         return status
     }
