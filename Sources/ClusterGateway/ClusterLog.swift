@@ -469,8 +469,8 @@ extension ClusterLog: Cluster.LogSink {
     func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64) {
         let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
         let request = JetStreamRequest.publish(partitions[partition].subject, expectation, payload: record)
-        connection.request(request, within: Limits.logAnswerMillisecondsMax) { [unowned self] answer in
-            if let answer = read(answer, partition, byteCount: record.count) {
+        connection.request(request, within: Limits.logAnswerMillisecondsMax) { [unowned self, byteCount = record.count] answer in
+            if let answer = read(answer, partition, byteCount: byteCount) {
                 partitions[partition].writer.answered(queue: queue, number: number, answer, now: now, self)
             }
             settle()
